@@ -3,7 +3,7 @@ BIN ?= .venv/bin
 PYTEST = $(BIN)/python -m pytest -q
 PARALLEL = -n 2 --dist worksteal
 
-.PHONY: setup check test test-slow test-all test-changed mutation pages fuzz coverage docs reference bench clean
+.PHONY: setup check test test-slow test-all test-changed mutation pages matrix fuzz coverage docs pictures reference bench clean
 
 setup:
 	python3 -m venv .venv
@@ -34,6 +34,9 @@ mutation: # make mutation MUTATION="--functions 100 --seed 7": changes that no t
 pages: # what README.md and docs/ show, run and compared with what they print
 	$(PYTEST) tests/project/test_docs.py
 
+matrix: # the table in docs/models.md of the kinds of request that each receiver accepts, as the tests measure it
+	$(BIN)/python tests/llm/compat/test_conformance.py
+
 fuzz: # make fuzz FUZZ="1000000 7": so many generated shell commands, and the seed
 	$(BIN)/python tests/safety/shell/test_arithmetic_fuzz.py $(or $(FUZZ),100000)
 
@@ -46,6 +49,11 @@ coverage:
 docs: reference
 	$(BIN)/sphinx-build -q -W --keep-going -c docs/site . build/site
 	@echo "Open build/site/index.html"
+
+pictures: # the pictures of docs/, from today's code: needs Chromium, tmux and the offline extra
+	$(BIN)/python docs/pictures/diagrams.py
+	$(BIN)/python docs/pictures/pages.py
+	$(BIN)/python docs/pictures/chat.py
 
 reference:
 	$(BIN)/python docs/site/reference

@@ -8,12 +8,15 @@ import os
 import secrets
 from pathlib import Path
 
+from agentkit.errors import ConfigError
+from agentkit.portable_files import CLOEXEC
+
 
 def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
     """Write the text to the file atomically; by default only its owner can read it. Raises OSError."""
     draft = path.with_name(f".draft-{secrets.token_hex(8)}")
     try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC, mode)
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
             file.write(text)
         draft.replace(path)
@@ -23,6 +26,15 @@ def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
         if isinstance(error, OSError):  # it names the draft
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
+
+
+def store(path: Path, text: str, mode: int = 0o600) -> None:
+    """Write a file as `write_whole` does, after creating its folder. Raises ConfigError if that fails."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(path, text, mode)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}. Is its folder writable?") from None
 
 
 def usable(path: str | os.PathLike[str]) -> Path:

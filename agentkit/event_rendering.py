@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from agentkit.content import word_of
-from agentkit.lines import split_lines
 from agentkit.messages import (
     AssistantMessage,
     Content,
@@ -20,6 +19,7 @@ from agentkit.messages import (
     parts_of,
 )
 from agentkit.redaction import redact_data, written_redactor
+from agentkit.text_encoding import split_lines
 from agentkit.usage import Usage
 
 MAX_LINE_CHARS = 110

@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from enum import Enum
 from functools import cache, lru_cache, partial
+from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 from agentkit.settings import secret_values
+from agentkit.text_encoding import read_table
 
 MARK = "[redacted: "
 """The beginning of every replacement."""
@@ -41,126 +43,22 @@ def _mixed(characters: str, least: int = 20, most: int = 4_096) -> str:
     return rf"(?=[{characters}]{{0,{near}}}?(?:[A-Za-z]\d|\d[A-Za-z]))[{characters}]{{{least},{most}}}+"
 
 
-_KEYS: tuple[tuple[str, str, str], ...] = (
-    ("sk-", "sk-" + _mixed("A-Za-z0-9_-"), "API key"),
-    ("sk_", "sk_[a-f0-9]{40,64}", "API key"),
-    ("k_live_", "[srp]k_live_[A-Za-z0-9]{10,}", "payment key"),
-    ("k_test_", "[srp]k_test_[A-Za-z0-9]{10,}", "payment key"),
-    ("gh", "gh[pousr]_[A-Za-z0-9]{20,}", "GitHub token"),
-    ("github_pat_", "github_pat_[A-Za-z0-9_]{20,}", "GitHub token"),
-    ("glpat-", "glpat-[A-Za-z0-9_.-]{16,}", "GitLab token"),
-    ("gl", "gl(?:dt|rt|rtr|ptt|ft|imt|agent|soat|cbt|ffct|oas)-" + _mixed("A-Za-z0-9_.-"), "GitLab token"),
-    ("GR1348941", "GR1348941[A-Za-z0-9_-]{20,}", "GitLab token"),
-    ("ATBB", "ATBB" + _mixed("A-Za-z0-9", 24), "Bitbucket token"),
-    ("xox", "xox[abeoprs]-[A-Za-z0-9-]{10,}", "Slack token"),
-    ("xapp-", r"xapp-\d-[A-Za-z0-9-]{20,}", "Slack token"),
-    ("hooks.slack.com", "hooks[.]slack[.]com/(?:services|workflows)/[A-Za-z0-9/_-]{20,}", "Slack webhook"),
-    ("/api/webhooks/", r"discord(?:app)?[.]com/api/webhooks/\d{10,30}/[A-Za-z0-9_-]{40,}", "Discord webhook"),
-    (
-        ".",
-        "[MNO]"
-        + _mixed("A-Za-z0-9_-", 22, 27)
-        + "[.][A-Za-z0-9_-]{6}[.]"
-        + _mixed("A-Za-z0-9_-", 27, 40)
-        + r"(?![\w.-])",
-        "Discord token",
-    ),
-    ("AKIA", r"AKIA[A-Z0-9]{16}\b", "AWS key"),
-    ("ASIA", r"ASIA[A-Z0-9]{16}\b", "AWS key"),
-    ("ABSK", "ABSK[A-Za-z0-9+/=]{100,}", "AWS key"),
-    ("LTAI", "LTAI[A-Za-z0-9]{16,24}(?![A-Za-z0-9])", "Alibaba key"),
-    ("AIza", "AIza[A-Za-z0-9_-]{30,}", "Google key"),
-    ("ya29.", "ya29[.][A-Za-z0-9_-]{20,}", "Google token"),
-    ("GOCSPX-", "GOCSPX-[A-Za-z0-9_-]{20,}", "Google secret"),
-    ("1//0", "1//0" + _mixed("A-Za-z0-9_-", 40), "Google token"),
-    ("Q~", r"[A-Za-z0-9_~.-]{3}[78]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~.-])", "Azure secret"),
-    ("AZDO", "[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}(?![A-Za-z0-9])", "Azure token"),
-    ("AccountKey=", "AccountKey=[A-Za-z0-9+/=]{40,}", "Azure storage key"),
-    ("SharedAccessKey=", "SharedAccessKey=[A-Za-z0-9+/=]{40,}", "Azure key"),
-    ("hf_", "hf_[A-Za-z0-9]{20,}", "Hugging Face token"),
-    ("api_org_", "api_org_[A-Za-z]{34}(?![A-Za-z0-9])", "Hugging Face token"),
-    ("gsk_", "gsk_[A-Za-z0-9]{20,}", "Groq key"),
-    ("csk-", "csk-" + _mixed("A-Za-z0-9", 40), "API key"),
-    ("xai-", "xai-" + _mixed("A-Za-z0-9"), "API key"),
-    ("pplx-", "pplx-" + _mixed("A-Za-z0-9"), "API key"),
-    ("nvapi-", "nvapi-" + _mixed("A-Za-z0-9_-"), "API key"),
-    ("tvly-", "tvly-" + _mixed("A-Za-z0-9_-"), "API key"),
-    ("r8_", "r8_" + _mixed("A-Za-z0-9"), "API key"),
-    ("fw_", "fw_" + _mixed("A-Za-z0-9"), "API key"),
-    ("fc-", "fc-[a-f0-9]{32}(?![A-Za-z0-9-])", "API key"),
-    ("pcsk_", "pcsk_" + _mixed("A-Za-z0-9_", 40), "API key"),
-    ("lsv2_", "lsv2_(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}", "API key"),
-    ("tgp_v1_", "tgp_v1_" + _mixed("A-Za-z0-9_-"), "API key"),
-    ("e2b_", "e2b_[a-f0-9]{40}", "API key"),
-    ("jina_", "jina_" + _mixed("A-Za-z0-9_-", 40), "API key"),
-    ("apify_api_", "apify_api_[A-Za-z0-9]{30,}", "API key"),
-    ("wandb_v1_", "wandb_v1_[A-Za-z0-9_]{40,}", "API key"),
-    ("npm_", "npm_[A-Za-z0-9]{30,}", "npm token"),
-    ("pypi-", "pypi-[A-Za-z0-9_-]{40,}", "PyPI token"),
-    ("rubygems_", "rubygems_[a-f0-9]{48}", "RubyGems token"),
-    ("cio", "cio" + _mixed("A-Za-z0-9", 32, 32) + "(?![A-Za-z0-9])", "crates.io token"),
-    ("oy2", "oy2[a-z0-9]{43}(?![A-Za-z0-9])", "NuGet key"),
-    ("CLOJARS_", "CLOJARS_[a-z0-9]{60}", "Clojars token"),
-    ("AKCp", "AKCp[A-Za-z0-9]{60,}", "Artifactory key"),
-    ("dckr_", "dckr_[po]at_[A-Za-z0-9_-]{20,}", "Docker token"),
-    ("SK", "SK[a-f0-9]{32}(?![A-Za-z0-9])", "Twilio key"),
-    ("SG.", "SG[.][A-Za-z0-9_-]{16,200}+[.][A-Za-z0-9_-]{16,200}", "SendGrid key"),
-    ("key-", "key-[a-f0-9]{32}(?![A-Za-z0-9-])", "Mailgun key"),
-    ("-us", r"[a-f0-9]{32}-us\d{1,2}(?![A-Za-z0-9-])", "Mailchimp key"),
-    ("re_", "re_" + _mixed("A-Za-z0-9", 8, 8) + "_[A-Za-z0-9]{24}(?![A-Za-z0-9])", "Resend key"),
-    ("xkeysib-", "xkeysib-[a-f0-9]{64}-[A-Za-z0-9]{16}", "Brevo key"),
-    ("_v1_", "do[opr]_v1_[a-f0-9]{40,}", "DigitalOcean token"),
-    ("v1.0-", "v1[.]0-[a-f0-9]{24}-[a-f0-9]{100,}", "Cloudflare key"),
-    ("vc", "vc[pciark]_" + _mixed("A-Za-z0-9", 24), "Vercel token"),
-    ("vercel_blob_rw_", "vercel_blob_rw_[A-Za-z0-9_]{20,}", "Vercel token"),
-    ("nf", "nf[pcou]_" + _mixed("A-Za-z0-9", 36), "Netlify token"),
-    ("sbp_", "sbp_(?:v0_)?[a-f0-9]{40}", "Supabase token"),
-    ("sb_secret_", "sb_secret_[A-Za-z0-9_-]{20,}", "Supabase key"),
-    ("HRKU-", "HRKU-[A-Za-z0-9_-]{30,}", "Heroku key"),
-    ("FlyV1", "FlyV1 fm[12][ar]?_[A-Za-z0-9+/=,_]{40,}", "Fly.io token"),
-    ("rnd_", "rnd_" + _mixed("A-Za-z0-9", 24), "Render key"),
-    ("pscale_", "pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.-]{30,}", "PlanetScale token"),
-    ("napi_", "napi_" + _mixed("A-Za-z0-9", 40), "Neon key"),
-    ("dapi", r"dapi[a-f0-9]{32}(?:-\d)?(?![A-Za-z0-9])", "Databricks token"),
-    ("AT", "AT(?:ATT|CTT)3[A-Za-z0-9_=+/-]{40,}", "Atlassian token"),
-    ("glsa_", "glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}", "Grafana token"),
-    ("glc_", "glc_[A-Za-z0-9+/=]{32,}", "Grafana token"),
-    ("lin_", "lin_(?:api|oauth)_[A-Za-z0-9]{32,}", "Linear key"),
-    ("ntn_", "ntn_" + _mixed("A-Za-z0-9", 40), "Notion token"),
-    ("secret_", "secret_" + _mixed("A-Za-z0-9", 43, 43) + "(?![A-Za-z0-9_])", "Notion token"),
-    ("AGE-SECRET-KEY-", "AGE-SECRET-KEY-(?:PQ-)?1[A-Z0-9]{50,}", "age key"),
-    ("shp", "shp(?:at|ca|pa|ss)_[A-Fa-f0-9]{32}", "Shopify token"),
-    ("sq0", "sq0(?:atp|csp|idp)-[A-Za-z0-9_-]{22,}", "Square token"),
-    ("EAAA", "EAAA" + _mixed("A-Za-z0-9_-", 60, 60) + "(?![A-Za-z0-9_+/=-])", "Square token"),
-    ("EAA", "EAA[A-Za-z0-9]{100,}", "Facebook token"),
-    ("access_token$", "access_token[$]production[$][a-z0-9]{16}[$][a-f0-9]{32}", "PayPal token"),
-    ("FLWSECK", "FLWSECK(?:_TEST)?-[A-Za-z0-9]{12,}(?:-X)?", "payment key"),
-    ("NR", "NR(?:AK|AL|II|IQ|RA|BR|SP|AA)-[A-Za-z0-9_-]{20,}", "New Relic key"),
-    ("NRAL", "[a-f0-9]{36}NRAL(?![A-Za-z0-9])", "New Relic key"),
-    ("sntr", "sntr(?:ys_[A-Za-z0-9_=+/-]{40,}|yu_[a-f0-9]{64})", "Sentry token"),
-    ("dp.", "dp[.](?:pt|st|ct|sa|scim|audit)[.](?:[a-z0-9_-]{1,40}[.])?[A-Za-z0-9]{40,44}", "Doppler token"),
-    ("pul-", "pul-[a-f0-9]{40}", "Pulumi token"),
-    (".atlasv1.", "[A-Za-z0-9]{14}[.]atlasv1[.][A-Za-z0-9_-]{60,}", "Terraform token"),
-    ("hv", "hv[sbr][.][A-Za-z0-9_-]{20,}", "Vault token"),
-    ("fig", "fig[do][a-z]?_[A-Za-z0-9_-]{30,}", "Figma token"),
-    ("pat", "pat[A-Za-z0-9]{14}[.][a-f0-9]{64}", "Airtable token"),
-    ("pat-", r"pat-(?:na|eu|ap)\d-[a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12}", "HubSpot token"),
-    ("PMAK-", "PMAK-[a-f0-9]{24}-[a-f0-9]{34}", "Postman key"),
-    ("sl.", "sl[.](?:u[.])?[A-Za-z0-9_-]{100,}", "Dropbox token"),
-    ("CFPAT-", "CFPAT-[A-Za-z0-9_-]{40,}", "Contentful token"),
-    ("sq", "sq[upa]_[a-f0-9]{40}", "SonarQube token"),
-    ("CCIPAT_", "CCIPAT_[A-Za-z0-9]{20,}_[a-f0-9]{40}", "CircleCI token"),
-    ("bkua_", "bkua_[a-f0-9]{40}", "Buildkite token"),
-    ("dt0", r"dt0[a-z]\d\d[.][A-Z0-9]{8,24}[.][A-Z0-9]{64}", "Dynatrace token"),
-    ("tskey-", "tskey-(?:auth|api|client|scim|webhook)-[A-Za-z0-9-]{20,}", "Tailscale key"),
-    ("sha256~", "sha256~[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])", "OpenShift token"),
-    ("phx_", "phx_[A-Za-z0-9]{40,}", "PostHog key"),
-    ("ops_eyJ", "ops_eyJ[A-Za-z0-9+/=_-]{100,}", "1Password token"),
-    ("sk.eyJ", "sk[.]eyJ[A-Za-z0-9_-]{20,}[.][A-Za-z0-9_-]{20,}", "Mapbox token"),
-    ("whsec_", "whsec_[A-Za-z0-9+/=]{20,}", "webhook secret"),
-    ("eyJ", r"eyJ[A-Za-z0-9_-]{8,4096}+[.]eyJ[A-Za-z0-9_-]{8,4096}+[.][A-Za-z0-9_-]{8,4096}", "JSON web token"),
-)
-"""Keys as (required substring, pattern, description). The match is stricter directly after a word character."""
+_MIXED = re.compile(r"\{mixed (\S+?)((?: \d+)*)\}")
+
+
+@cache
+def key_formats() -> tuple[tuple[str, str, str], ...]:
+    """Keys as (required substring, pattern, description), from redaction.txt.
+
+    The match is stricter directly after a word character.
+    """
+
+    def expanded(match: re.Match[str]) -> str:
+        return _mixed(match[1], *map(int, match[2].split()))
+
+    rows = read_table(Path(__file__).with_suffix(".txt"))
+    return tuple((needle, _MIXED.sub(expanded, shape), kind) for kind, needle, shape in rows)
+
 
 _NEVER_GLUED = frozenset(
     {"sk_", "SK", "key-", "fc-", "fw_", "cio", "oy2", "re_", "rnd_", "pat", "secret_", "-us", "1//0", "AZDO", "Q~"}
@@ -242,10 +140,7 @@ _NAMED = (
         r"""(?xi)(?P<before>(?<![\w-])(?P<name>(?:proxy-)?authorization|x-[a-z-]{0,30}(?:key|token|secret))
         :\ {0,3}(?:(?:basic|bearer|token|digest|apikey)\ +)?)(?P<value>[^\s"'`\\\[]{4,4000}+)(?P<after>)""",
     ),
-    (
-        ":",
-        r"""(?i)(?P<before>(?P<name>\bcookie): {0,3})(?P<value>[\w-]{1,80}+=[^\r\n"'`\\]{1,4000})(?P<after>)""",
-    ),
+    (":", r"""(?i)(?P<before>(?P<name>\bcookie): {0,3})(?P<value>[\w-]{1,80}+=[^\r\n"'`\\]{1,4000})(?P<after>)"""),
 )
 _MAY_BE_NAMED = rf"""(?:{_NAMES})\d{{0,4}}(?:\\{{0,7}}["']\s{{0,3}}:\s{{0,3}}\\{{0,7}}["'\[]|[=:])"""
 """Prefilter in lower case for the patterns above and for a list after a name."""
@@ -392,7 +287,7 @@ def _redacted_text(text: str, secrets: Sequence[str]) -> str:
             text = text.replace(secret, f"{MARK}value of a secret variable]")
     if len(text) < _SHORTEST_CHARS:
         return text
-    for needle, shape, kind in _KEYS if _LONG_WORD.search(text) else ():
+    for needle, shape, kind in key_formats() if _LONG_WORD.search(text) else ():
         if needle in text:
             text = _compiled(shape, kind)[0].sub(partial(_without_key, needle, kind), text)
     text = _without_shapes(text, text, _SHAPES)

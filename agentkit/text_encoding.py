@@ -1,10 +1,13 @@
-"""Decoding of text in unknown encodings: byte order marks, UTF-8 with damage, UTF-16, and detected legacy encodings."""
+"""Decoding of text in unknown encodings, and splitting of text and data files into lines."""
 
 from __future__ import annotations
 
 import codecs
+import contextlib
 import re
 import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 from agentkit._dataclass import dataclass
@@ -17,6 +20,8 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_NO_MARK = "It has no byte order mark; it was read as {}."
+_SEVEN_BITS = ((b"\x1b$)C", "iso2022_kr"), (b"\x1b$", "iso2022_jp_2"))
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _NOT_ASCII_LINE = re.compile(rb"[^\n]{0,2000}[\x80-\xff][^\n]{0,2000}")
 _WELL_FORMED = re.compile(
@@ -36,6 +41,14 @@ _MIN_LETTERS = 3
 _HUNGARIAN_ONLY = frozenset(b"\xd5\xdb\xf5\xfb")
 _HUNGARIAN = frozenset("ÁÉÍÓÖŐÚÜŰáéíóöőúüű".encode("cp1250") + b"\x84\x93\x94\x96\x97\xa0\xbb\xab")
 """The letters and quotes of Hungarian in cp1250, which detection takes for cp1252."""
+
+_CZECH_ONLY, _CZECH_ACUTES = frozenset("ěňĚŇ".encode("cp1250")), frozenset("áíýÁÍÝ".encode("cp1250"))
+_NOT_CZECH = frozenset("àåæð".encode("cp1252"))
+"""Letters of Czech and Slovak, which no language written in cp1252 combines with acute accents."""
+
+_UNMARKED = re.compile("[\u2010-\u2026\u3000-\u30ff\u4e00-\u9fff\uff00-\uffef]{4,}")
+_UNMARKED_SIGN = re.compile("[\u3000-\u30ff\uff00-\uffef]")
+"""Chinese and Japanese in UTF-16, which has no zeros without spaces, digits and line breaks; punctuation and kana."""
 
 _PRINTABLE = frozenset("LMNPSZ")
 
@@ -72,32 +85,39 @@ def decode_text(content: bytes, *, is_cut: bool = False, errors: Errors = "repla
     `is_cut` states that the bytes are only the beginning of a file, which can end within a character. `errors` is how
     invalid UTF-8 is decoded: `surrogateescape` encodes to the same bytes again.
     """
-    for mark, encoding in BYTE_ORDER_MARKS:
-        if content.startswith(mark):
-            if encoding.startswith("utf-16") and len(content) % 2 and not is_cut:
-                return None
-            text = content[len(mark) :].decode(encoding, errors if encoding == "utf-8" else "replace")
-            return DecodedText(text, encoding, mark)
+    mark, encoding = next((pair for pair in BYTE_ORDER_MARKS if content.startswith(pair[0])), (b"", ""))
+    if mark:
+        is_damaged = encoding.startswith("utf-16") and len(content) % 2 and not is_cut
+        text = content[len(mark) :].decode(encoding, errors if encoding == "utf-8" else "replace")
+        return None if is_damaged else DecodedText(text, encoding, mark)
     if b"\0" in content:
         return _utf16(content, is_cut=is_cut)
     try:
         text = codecs.utf_8_decode(content, "strict", not is_cut)[0]
     except UnicodeDecodeError:
-        sample = content[:_SAMPLE_BYTES]
-        if len(_CONTROLS.findall(sample)) > _MAX_CONTROL_SHARE * len(sample):
-            return None
-        return _damaged_utf8(content, errors) if _is_mostly_utf8(content) else _detected(content)
-    return _iso2022(content) or DecodedText(text)
+        return _not_utf8(content, errors)
+    for sign, encoding in _SEVEN_BITS:  # Japanese and Korean, which switch between character sets by escape sequences
+        if sign in content:
+            with contextlib.suppress(UnicodeDecodeError):
+                return DecodedText(content.decode(encoding), encoding)
+    return DecodedText(text)
 
 
-def _is_mostly_utf8(content: bytes) -> bool:
-    """Whether at least half of the sequences that are not ASCII are UTF-8; by chance, few are in other encodings."""
+def _not_utf8(content: bytes, errors: Errors) -> DecodedText | None:
+    """Decode damaged UTF-8, or text in a legacy encoding, in which few sequences are UTF-8 by chance.
+
+    Returns None for binary content.
+    """
+    for encoding in ("utf-16-le", "utf-16-be") if len(content) % 2 == 0 else ():
+        text = content.decode(encoding, "replace")
+        if _UNMARKED.fullmatch(text) and _UNMARKED_SIGN.search(text):
+            return DecodedText(text, encoding, note=_NO_MARK.format(encoding))
+    controls = len(_CONTROLS.findall(content[:_SAMPLE_BYTES]))
+    if controls > _MAX_CONTROL_SHARE * min(len(content), _SAMPLE_BYTES):
+        return None
     rest, good = _WELL_FORMED.subn(b"", content)
-    bad = sum(byte >= 0x80 for byte in rest[:_DETECTED_BYTES])
-    return good >= max(bad, 1)
-
-
-def _damaged_utf8(content: bytes, errors: Errors) -> DecodedText:
+    if good < max(sum(byte >= 0x80 for byte in rest[:_DETECTED_BYTES]), 1):
+        return _detected(content)
     shown = content.decode("utf-8", "replace")
     count = shown.count("\ufffd") - content.count(b"\xef\xbf\xbd")
     line = content.decode("utf-8", "surrogateescape")
@@ -138,21 +158,12 @@ def _detect(content: bytes) -> tuple[str, str, float]:
     letters = {byte for byte in sample if byte >= 0x80}
     if name == "cp1252" and letters & _HUNGARIAN_ONLY and letters <= _HUNGARIAN:
         return "cp1250", "Hungarian", found.confidence
+    if name == "cp1252" and letters & _CZECH_ONLY and letters & _CZECH_ACUTES and not letters & _NOT_CZECH:
+        return "cp1250", "Czech", found.confidence
     is_guess = not found.language and found.confidence <= _MIN_CONFIDENCE
     if not name or (is_guess and (name in _RARE or len(letters) < _MIN_LETTERS)):
         return "cp1252", "", found.confidence
     return name, found.language or "", found.confidence
-
-
-def _iso2022(content: bytes) -> DecodedText | None:
-    """Decode Japanese or Korean in seven bits, which switches between character sets by escape sequences."""
-    for sign, encoding in ((b"\x1b$)C", "iso2022_kr"), (b"\x1b$", "iso2022_jp_2")):
-        if sign in content:
-            try:
-                return DecodedText(content.decode(encoding), encoding)
-            except UnicodeDecodeError:
-                continue
-    return None
 
 
 def _utf16(content: bytes, *, is_cut: bool) -> DecodedText | None:
@@ -169,4 +180,28 @@ def _utf16(content: bytes, *, is_cut: bool) -> DecodedText | None:
     odd_characters = sum(unicodedata.category(char)[0] not in _PRINTABLE and char not in "\n\r\t\f" for char in shown)
     if odd_characters > _MAX_CONTROL_SHARE * len(shown) or _CONTROLS.search(shown.encode("utf-8", "replace")):
         return None
-    return DecodedText(text, encoding, note=f"It has no byte order mark; it was read as {encoding}.")
+    return DecodedText(text, encoding, note=_NO_MARK.format(encoding))
+
+
+def split_lines(text: str, *, keepends: bool = False) -> list[str]:
+    r"""Split a text at `\n` and `\r\n` only.
+
+    `str.splitlines` also splits at U+2028, U+0085, form feeds and seven other characters. Editors display those within
+    a line, so untrusted text could hide a second line in what a person reads as one.
+    """
+    *whole, last = text.split("\n")
+    lines = [f"{line}\n" for line in whole] if keepends else [line.removesuffix("\r") for line in whole]
+    return [*lines, last] if last else lines
+
+
+def sentence(text: str) -> str:
+    """A text as a sentence, with a full stop if it does not end with punctuation, so that another can follow."""
+    text = text.rstrip()
+    return text if not text or text[-1] in ".!?…:;)\"'" else f"{text}."
+
+
+def read_table(path: Path) -> Iterator[list[str]]:
+    """The rows of a data file, split at two or more spaces; blank lines and comments (#) are left out."""
+    for line in split_lines(path.read_text("utf-8")):
+        if line and not line.startswith("#"):
+            yield [cell.strip() for cell in line.split("  ") if cell]

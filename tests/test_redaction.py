@@ -18,7 +18,7 @@ import pydantic
 import pytest
 
 from agentkit import Tool
-from agentkit.redaction import _KEYS, _SHAPES, _SHAPES_OF_ANY_CASE, MARK, redact, redact_value
+from agentkit.redaction import _SHAPES, _SHAPES_OF_ANY_CASE, MARK, key_formats, redact, redact_value
 
 SECRETS = [
     "sk-proj-" + "a1B2" * 8,
@@ -399,7 +399,7 @@ def test_results_of_tools_hold_no_secrets():
 
 
 ALMOST_KEYS = [
-    *(needle for needle, *_ in (*_KEYS, *_SHAPES)),
+    *(needle for needle, *_ in (*key_formats(), *_SHAPES)),
     *(needle for needles, *_ in _SHAPES_OF_ANY_CASE for needle in needles),
     *("eyJ-", "eyJaaaaaaaa.", "eyJ" + "a" * 4_000 + ".", "eyJaaaaaaaa.eyJaaaaaaaa-", "SG." + "a" * 200 + "."),
     *("password=", "password=a1", "api_key: 'a", "secret_key=", "://a:", "bearer ", "Bearer a", "sk-.", "a-", "a_"),

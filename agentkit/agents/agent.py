@@ -27,6 +27,7 @@ from agentkit.llm.protocols.chat_completions import encode_message
 from agentkit.messages import Message, Pause, without_extra
 from agentkit.safety.approval import Approval, ApproverAnswer, Grants
 from agentkit.safety.data_flow import labels_of
+from agentkit.sessions.export import given
 from agentkit.sessions.run_state import RunState
 from agentkit.sessions.session import Session
 from agentkit.tooling.run_context import CONTEXT, NO_RUN, ContextType
@@ -174,10 +175,9 @@ class ConversationMixin(Runner):
 
     @history.setter
     def history(self, messages: Iterable[Message | Mapping[str, Any]]) -> None:
-        said = agent_options.conversation_from(messages, self.tools)
-        Session().append(said)  # validate before the current conversation is discarded
-        self.reset()
-        self.session.append(said)
+        conversation = given(agent_options.conversation_from(messages, self.tools))
+        self.reset()  # only a valid conversation replaces the current one
+        self.session.append(conversation, are_valid=True)
 
     @property
     def messages(self) -> tuple[Message, ...]:

@@ -20,8 +20,8 @@ from agentkit.decisions import Label
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import suggestion, visible
 from agentkit.levels import SafetyLevel
-from agentkit.lines import split_lines
 from agentkit.messages import AssistantMessage, ToolSpec, arguments_of
+from agentkit.text_encoding import split_lines
 from agentkit.tooling.arguments import read_arguments
 from agentkit.tooling.run_context import RunContext
 from agentkit.tooling.schema import Arguments

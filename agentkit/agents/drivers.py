@@ -77,12 +77,17 @@ def _answer(question: Question, *, streaming: bool) -> Iterator[Event]:
     match question:
         case AskModel(request, llm, seconds_left) if streaming and not question.layers:
             pieces = _in_time_each(partial(llm().stream, request), seconds_left, question.guards)
-            with question.asking(), closing(question.within(pieces)) as events:
-                for event in events:
-                    if isinstance(event, ResponseReceived):
-                        question.answer = event.response
-                        break  # a complete answer cannot time out any more
-                    yield event
+            with question.asking():
+                events = question.within(pieces)
+                try:
+                    for event in events:
+                        if isinstance(event, ResponseReceived):
+                            question.answer = event.response
+                            break  # a complete answer cannot time out any more
+                        yield event
+                finally:
+                    with question.leaving():
+                        events.close()
         case AskModel():
             yield from _asked_whole(question, streaming=streaming)
         case AskPerson() if question.approve is not None or TAPE.get() is not None:
@@ -125,9 +130,13 @@ def _asked_whole(question: AskModel, *, streaming: bool) -> Iterator[Event]:
 async def _aasked_pieces(question: AskModel) -> AsyncGenerator[Event, None]:
     """Request a response in pieces."""
     with question.asking():
-        async with aclosing(question.awithin(_astream_events(question))) as events:
+        events = question.awithin(_astream_events(question))
+        try:
             async for event in events:
                 yield event
+        finally:
+            with question.leaving():
+                await events.aclose()
 
 
 async def _aasked_whole(question: AskModel, *, streaming: bool) -> AsyncGenerator[Event, None]:

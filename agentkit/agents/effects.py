@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import field
 from typing import Any
 
 from agentkit._dataclass import dataclass
@@ -15,11 +16,13 @@ from agentkit.agents.tool_policy import JudgedCall, recorded
 from agentkit.errors import Cancelled, ReplayError, ToolTimeout
 from agentkit.events import Approved, Event, Milestone, ResponseReceived
 from agentkit.llm.client import LLM
+from agentkit.llm.pipeline import LEFT_USAGE
 from agentkit.messages import Request, Response, ToolCall, ToolResult
 from agentkit.recording import PersonAsked
 from agentkit.safety.approval import NOBODY, SILENT, WORDS, Approval, ApprovalRequest, Approver, ApproverAnswer
 from agentkit.sessions.run_log import SessionRun
 from agentkit.tracing.listeners import apieces_within, pieces_within
+from agentkit.usage import Usage
 
 _NOT_ANSWERED = "The time of the run is up, and nobody has answered."
 
@@ -47,7 +50,17 @@ class AskModel:
     around: Callable[[], AbstractContextManager[object]] = alone
     is_streamed: bool = False
     layers: tuple[Middleware, ...] = ()
+    left: list[Usage] = field(default_factory=list)
     guards: tuple[CallFunction, ...] = ()
+
+    @contextmanager
+    def leaving(self) -> Iterator[None]:
+        """Collect in `left` what is known of the usage of a stream that is closed in the block."""
+        token = LEFT_USAGE.set(self.left.append)
+        try:
+            yield
+        finally:
+            LEFT_USAGE.reset(token)
 
     def within(self, pieces: Generator[Event, None, None]) -> Generator[Event, None, None]:
         """Wrap a stream in the context manager of the request, which is active while each chunk is awaited."""

@@ -13,7 +13,7 @@ from agentkit.agents.budget import Budget
 from agentkit.agents.effects import AskPerson, Question, Steps, tell
 from agentkit.agents.result import Answers, GivenApprover
 from agentkit.agents.run_config import CallingTool, ParentRun, RunConfig
-from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, binding, judge_call
+from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, binding, judge_call, with_diff, without_diff
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import BadArguments, ConfigError, UnknownTool
 from agentkit.events import Approved, Event, ToolCallPostponed
@@ -121,16 +121,19 @@ class HumanApproval:
             decision = policy_context.grants.applied(request)
             if decision.allowed and waits is None:
                 return replace(judged, decision=decision, by_person=True, bound=bound)
-            request = replace(request, bound=then)
-            answer = yield from self._asked(step, replace(request, arguments=copied(judged.arguments)))
+            request = replace(request, bound=without_diff(then))
+            given = self.plan.prepared_answer(step.call)
+            if waits is None or given is None:  # else the answer is about the diff that was shown then
+                then = with_diff(request.bound, preview.diff)
+            answer = yield from self._asked(step, replace(request, arguments=copied(judged.arguments)), given)
             if answer.answer == Approval.LATER and decision.allowed:  # by an approval given since for a similar call
                 return replace(judged, decision=decision, by_person=True, bound=bound)
             if answer.answer == Approval.LATER:
-                yield from self._postpone(step, request)
+                yield from self._postpone(step, replace(request, bound=then))
                 return None
             yield from tell(self.run, answer)
             policy_context.grants.enter(request, Approval(answer.answer), lasting=not is_replaying())
-        return self._decided(replace(judged, bound=answer.bound or then), answer, read)
+        return self._decided(replace(judged, bound=then), answer, read)
 
     def _decided(self, judged: JudgedCall, said: Approved, read: Sequence[Message]) -> JudgedCall:
         """Apply the person's answer: changed arguments are judged again, and a `deny` still applies."""
@@ -143,8 +146,10 @@ class HumanApproval:
             return judged
         return replace(judged, decision=answered(judged.decision, ApproverAnswer(Approval(said.answer), said.text)))
 
-    def _asked(self, step: Step, request: ApprovalRequest) -> Generator[Event | Question, None, Approved]:
-        approve, left = self.plan.prepared_answer(step.call) or self.plan.approve, self.budget.seconds_left
+    def _asked(
+        self, step: Step, request: ApprovalRequest, given: Approver | None = None
+    ) -> Generator[Event | Question, None, Approved]:
+        approve, left = given or self.plan.prepared_answer(step.call) or self.plan.approve, self.budget.seconds_left
         late = self.budget.out_of_time() if left <= 0 else None
         if late is not None:  # do not ask about a call that cannot run any more
             return Approved(request.call_id, Approval.NO.value, late.reason)

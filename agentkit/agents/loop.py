@@ -33,11 +33,11 @@ from agentkit.events import (
     RunStarted,
     RunStatus,
 )
-from agentkit.lines import sentence
 from agentkit.llm.client import ANSWER_CUT
 from agentkit.messages import Content, Response
 from agentkit.safety.approval import Grants
 from agentkit.sessions.run_log import SessionRun
+from agentkit.text_encoding import sentence
 
 
 def judged_by(guardrail: Guardrail, value: Any, budget: Budget) -> Generator[CallFunction, None, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -360,14 +360,16 @@ _FREE = (None, "auto", "none")
 class ModelRequester:
     """The model requests of one run. `plan` is the configuration of the agent that currently leads it.
 
-    `narrowed` is the limit that shortened the newest answer, `guards` the guardrails that check the prompt at the same
-    time as the next request, each with a text of the prompt.
+    `narrowed` is the limit that shortened the newest answer, `left` the usage of a request that was left before its
+    end, `guards` the guardrails that check the prompt at the same time as the next request, each with a text of the
+    prompt.
     """
 
     def __init__(self, plan: RunConfig, run: SessionRun, budget: Budget) -> None:
         self.plan, self.run, self.budget = plan, run, budget
         self.guards: list[tuple[Guardrail, str]] = []
         self.narrowed: LimitReached | None = None
+        self.left = NO_USAGE
         self._reader: Tool[..., Any] | None = None
         self._order = ""
         self._reads_on = False
@@ -474,7 +476,8 @@ class ModelRequester:
         left = self.budget.seconds_left
         guards = tuple(CallFunction(each.function, (text,), left) for each, text in self.guards)
         question = AskModel(request, self.plan.llm, left, layers=layers, guards=guards)
-        yield question
+        with self._counting(question, reservation):
+            yield question
         yield from self._check_guards(question, reservation)
         answer = question.answer or BadResponse("The provider's stream ended without an answer.")
         if isinstance(answer, Exception) and not isinstance(answer, ModelError):
@@ -497,6 +500,16 @@ class ModelRequester:
         self.budget.settle(reservation, answer.usage, lambda: price_under(tariff) if tariff else self.plan.price())
         message = self.run.tell_apart(answer.message)
         return self.hosting.labelled(answer if message is answer.message else replace(answer, message=message))
+
+    @contextmanager
+    def _counting(self, question: AskModel, reservation: Reservation) -> Iterator[None]:
+        """Count a request that is left before its end, with what is known of its usage."""
+        try:
+            yield
+        except GeneratorExit:
+            self.left = question.left[0] if question.left else unreported(1, self.plan.llm().tariff)
+            self.budget.settle(reservation, self.left, self.plan.price)
+            raise
 
     def _check_guards(self, question: AskModel, reservation: Reservation) -> Steps:
         """Raise the refusal or failure of a guardrail that checked the prompt meanwhile; the answer is discarded."""

@@ -251,7 +251,7 @@ class RunResult(Generic[T]):
         """Notices about the answer: that the model wrote a tool call as text, which was not run."""
         if not isinstance(self.value, str) or _MAYBE_CALL.search(self.value) is None:
             return ()
-        from agentkit.llm.prompted_tools.foreign_markup import NOTICE, has_call
+        from agentkit.llm.prompted_tools.native_formats import NOTICE, has_call
 
         return (NOTICE,) if has_call(self.value) else ()
 

@@ -271,7 +271,7 @@ def handoff_tools(leads: Iterable[HandoffTarget]) -> list[Tool[..., Any]]:
 
 def _handoff_tool(lead: HandoffTarget) -> Tool[..., Any]:
     description = f"Pass the conversation to {lead.name}, who answers from then on.{_about(lead)}"
-    return Tool(HandoffCall(lead), f"hand_off_to_{_name_for_tool(lead.name)}"[:64], description, idempotent=True)
+    return Tool(HandoffCall(lead), f"hand_off_to_{name_for_tool(lead.name)}"[:64], description, idempotent=True)
 
 
 def agent_tool(
@@ -290,7 +290,7 @@ def agent_tool(
     level = max(min(each.policy.level, _level_of(each.tools)) for each in staff)
     return PausingTool(
         answer,
-        name or _name_for_tool(lead.name),
+        name or name_for_tool(lead.name),
         description or f"Let {lead.name} work on a request, and get the answer.{_about(lead)}",
         level=level,
         labels=frozenset().union(*(tool.labels for each in staff for tool in each.tools)),
@@ -312,7 +312,7 @@ def reachable(handoff_targets: Mapping[str, HandoffTarget]) -> list[HandoffTarge
     return found
 
 
-def _name_for_tool(name: str) -> str:
+def name_for_tool(name: str) -> str:
     """An agent's name in the characters allowed in a tool name."""
     return _NOT_IN_A_NAME.sub("_", name).strip("_").lower()[:50] or "agent"
 

@@ -108,12 +108,16 @@ class ActiveRun:
             if error is not None and not self._is_over:
                 self._emit(RunLeft("" if isinstance(error, GeneratorExit) else error_text(error)), is_last=True)
         finally:
+            self._agent.count_usage(self._loop.asking.left)
             self._run.close()
 
     def origin(self) -> Origin:
         """The origin of the current events of the run."""
-        loop = self._loop
-        return Origin(loop.run.id, loop.plan.agent, self._parent, stored_name(self._session), loop.iteration)
+        loop, session = self._loop, self._session
+        described = getattr(loop.plan.lead, "description", None) or ""
+        return Origin(
+            loop.run.id, loop.plan.agent, self._parent, stored_name(session), loop.iteration, description=described
+        )
 
     def events(self, event: Event, *, streaming: bool) -> list[Event]:
         """Store and emit an event of the loop; returns the events for the caller. A failure is noted in `failure`."""
@@ -620,7 +624,10 @@ class Runner(HandoffTarget):
         """Add the usage an event reports, and note the labels of what was read."""
         if isinstance(event, ToolCallFinished):
             LINEAGE.get().note(event.result.labels)
-        spent = spent_in(event)
+        self.count_usage(spent_in(event))
+
+    def count_usage(self, spent: Usage | None) -> None:
+        """Add to the usage of all runs of this agent."""
         if spent is not None and spent is not NO_USAGE:
             with self._lock:
                 self._usage += spent

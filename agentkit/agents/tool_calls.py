@@ -516,13 +516,15 @@ class ToolCallBatch:
         return (yield from among.settled(inner, [*read, *messages_of(step.made)]))
 
     def _answered_by_person(self, step: Step) -> Steps:
-        """Make the person's answer, given now or earlier, the result of the call."""
+        """Make the person's answer, given now or earlier, the result of the call, with the labels of its tool."""
         answer = yield from self._persons.words(step)
         if answer is None:
             return
         result = failure(step.call.name, answer.text or _UNANSWERED, "denied")
         if answer.answer != Approval.NO:
-            result = ToolResult(step.call.name, "ok", answer.text, value=answer.text)
+            name, tools = step.call.name, self.policy_context.tools
+            labels = tools.find(name).labels if name in tools.names else frozenset(Label)
+            result = ToolResult(name, "ok", answer.text, value=answer.text, labels=labels)
             guardrails = self._guardrails(ResultNotes(step.call))
             if guardrails is not None:
                 result = yield from guardrails.questions(result, time.monotonic() + self.budget.seconds_left)

@@ -27,7 +27,7 @@ from agentkit.levels import SafetyLevel
 from agentkit.messages import MadeCall, Message, Pause, ToolCall, ToolResult
 from agentkit.safety.approval import Grants
 from agentkit.safety.data_flow import judge_flow, labels_of, said_in
-from agentkit.safety.locations import NO_FACTS, CallFacts, Located, Place
+from agentkit.safety.paths import NO_FACTS, CallFacts, Located, Place
 from agentkit.safety.policy import BY_LEVEL, NEEDS_APPROVAL, Policy
 from agentkit.safety.rules import rules_from
 from agentkit.tooling.results import BAD_ARGUMENTS, UNKNOWN_TOOL, denial, failure
@@ -43,6 +43,8 @@ _MOST_FOLDER_ENTRIES = 1_000
 _MOST_NAMED = 3
 _CONTENT = " sha256:"
 """What separates the real location of a script from the digest of its content."""
+_DIFF = " diff:"
+"""What separates the real location of a file from the digest of the diff that was shown."""
 _PATTERN = re.compile(r"[*?\[]")
 _REMEDY = "Look at it again, and repeat the call if it is still wanted: the person is then asked again."
 
@@ -60,15 +62,41 @@ def binding(tool: Tool[..., Any] | None, arguments: Mapping[str, Any], folder: s
     return bound | {path: _state(path) for path in islice(_absolute(sorted(scripts), folder), _MOST_BOUND_PATHS)}
 
 
-def lapse(decision: Decision, bound: Mapping[str, str]) -> Decision | None:
-    """The denial of a call whose approval was bound to something else than what is there now; None when it holds."""
-    changed = [path for path, was in bound.items() if (_state if _CONTENT in was else _location)(path) != was]
+def with_diff(bound: Mapping[str, str], diff: str) -> dict[str, str]:
+    """The same, bound also to the lines that the shown diff adds and removes; unchanged without a diff."""
+    return {path: f"{was}{_DIFF}{_lines_digest(diff)}" if diff else was for path, was in bound.items()}
+
+
+def without_diff(bound: Mapping[str, str]) -> dict[str, str]:
+    """The binding of a later call like this one, which has another diff."""
+    return {path: was.partition(_DIFF)[0] for path, was in bound.items()}
+
+
+def lapse(decision: Decision, bound: Mapping[str, str], diff: Callable[[], str]) -> Decision | None:
+    """The denial of a call whose approval was bound to something else than what is there now; None when it holds.
+
+    `diff` returns the diff of the call as it is now.
+    """
+    changed = [path for path, was in bound.items() if _now(path, was, diff) != was]
     if not changed:
         return None
     names = ", ".join(repr(visible(path)) for path in changed[:_MOST_NAMED])
     more = f" and {len(changed) - _MOST_NAMED:,} more" if len(changed) > _MOST_NAMED else ""
     reason = f"The call was not run: {names}{more} changed after the approval was asked for."
     return Decision(Verdict.DENY, "approval-lapsed", reason, decision.evidence, _REMEDY, decision.level)
+
+
+def _now(path: str, was: str, diff: Callable[[], str]) -> str:
+    """The binding of a path to what is there now, in the form of an earlier one."""
+    if _DIFF in was:
+        return f"{_location(path)}{_DIFF}{_lines_digest(diff())}"
+    return _state(path) if _CONTENT in was else _location(path)
+
+
+def _lines_digest(diff: str) -> str:
+    """A digest of the added and removed lines, which stay the same if the file changes elsewhere."""
+    lines = [line for line in diff.split("\n") if line.startswith(("+", "-"))]
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _texts(value: Any, levels: int = 4) -> Iterator[str]:
@@ -282,7 +310,8 @@ class JudgedCall:
         """The result of a call that is denied, or whose approval was bound to what has changed since."""
         if not self.decision.allowed:
             return self.refusal()
-        lapsed = lapse(self.decision, self.bound) if self.bound else None
+        tool = self.tool
+        lapsed = lapse(self.decision, self.bound, lambda: "" if tool is None else tool.preview(self.arguments).diff)
         return None if lapsed is None else self.amend(denial(self.call.name, lapsed))
 
     @property

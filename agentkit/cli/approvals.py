@@ -1,4 +1,4 @@
-"""Approvals that are kept between runs, the approver of the command line, and `agentkit approvals`."""
+"""Approvals that are stored between runs, the approver of the command line, and `agentkit approvals`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from typing import Any, TextIO
 import click
 
 from agentkit._dataclass import dataclass
-from agentkit.atomic_write import write_whole
-from agentkit.cli.terminal import ANSWERED, StatusLine, tell
+from agentkit.atomic_write import store
+from agentkit.cli.terminal import ANSWERED, StatusLine, clean, document_text, line_text, tell
 from agentkit.decisions import Verdict
 from agentkit.errors import AgentKitError, ConfigError
 from agentkit.safety.approval import NOBODY, WORDS, Approval, ApprovalRequest, Approver, Grant, Grants, Said
@@ -51,13 +51,13 @@ class KeptApproval:
     @property
     def calls(self) -> str:
         """The calls that it covers, on one line."""
-        from agentkit.cli.display import line_text
-
         tests = [f"{name}={_test_text(test)}" for name, test in self.where.items()]
         return line_text(f"{self.tool}({', '.join([*tests, *(f'{name}=…' for name in self.free)])})", 200)
 
 
 def _test_text(test: Any) -> str:
+    if isinstance(test, Mapping) and list(test) == ["words"]:
+        return json.dumps(" ".join([*test["words"], "*"]), ensure_ascii=False)
     values = list(test.values()) if isinstance(test, Mapping) else [test]
     return json.dumps(values[0] if len(values) == 1 else test, ensure_ascii=False)
 
@@ -87,9 +87,9 @@ class KeptApprovals:
         except AgentKitError:
             return False
 
-    def add(self, request: ApprovalRequest) -> None:
+    def add(self, request: ApprovalRequest, answer: Approval = Approval.ALWAYS) -> None:
         """Store an approval of the calls that are like this one. Raises ConfigError if it cannot be written."""
-        grant, number = Grant.of(request, Approval.ALWAYS), os.urandom(3).hex()
+        grant, number = Grant.of(request, answer), os.urandom(3).hex()
         where = {} if grant.pattern is None else dict(grant.pattern.where)
         free = tuple(sorted(grant.free))
         approval = KeptApproval(number, time.time(), request.tool, where, grant.rule, grant.folder, grant.bound, free)
@@ -107,10 +107,12 @@ class KeptApprovals:
 
     def _store(self, approvals: list[KeptApproval]) -> None:
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self.path, json.dumps([asdict(each) for each in approvals], ensure_ascii=False, indent=1))
-        except (OSError, TypeError, ValueError) as error:
-            raise ConfigError(f"{self.path} cannot be written: {error}. Is its folder writable?") from None
+            store(self.path, json.dumps([asdict(each) for each in approvals], ensure_ascii=False, indent=1))
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{self.path} cannot be written: {error}.") from None
+
+
+_STORED = (Approval.ALWAYS, Approval.PATTERN)
 
 
 class CommandApprover:
@@ -151,15 +153,15 @@ class CommandApprover:
             except KeyboardInterrupt:
                 self._interrupts += 1
                 raise
-            if answer in (Approval.ALWAYS, Approval.WORKSPACE) and isinstance(answer, Approval):
+            if isinstance(answer, Approval) and answer in (*_STORED, Approval.WORKSPACE):
                 self._store(request, answer)
             return answer
 
     def _store(self, request: ApprovalRequest, answer: Approval) -> None:
         self._grants.enter(request, answer)
-        if answer is Approval.ALWAYS and self._kept is not None:
+        if answer in _STORED and self._kept is not None:
             try:
-                self._kept.add(request)
+                self._kept.add(request, answer)
             except AgentKitError as error:
                 tell(f"The approval applies until the program ends, but is not kept: {error}", "yellow")
 
@@ -267,8 +269,6 @@ def approvals(context: click.Context) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def list_approvals(*, as_json: bool) -> None:
     """List the kept approvals, oldest first: id, time, calls and folder."""
-    from agentkit.cli.display import clean, document_text
-
     kept = KeptApprovals().load()
     if as_json:
         click.echo(document_text(approvals=[asdict(each) for each in kept]))
@@ -301,7 +301,7 @@ def approve_all(_: ApprovalRequest) -> bool:
 def command_approver(
     status: StatusLine, source: TextIO | None, *, can_wait: bool, kept: KeptApprovals | None, in_workspace: str
 ) -> CommandApprover:
-    """An approver that asks at the terminal `source`; if it is none, only kept approvals count."""
+    """An approver that asks at the terminal `source`; without one, only stored approvals count."""
     if source is None or not source.isatty():
         return CommandApprover(None, kept)
     from agentkit.safety.terminal_approver import TerminalApprover

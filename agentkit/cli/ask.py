@@ -1,4 +1,4 @@
-"""The `agentkit "question"` command: settings, session, agent, approvals, output and exit code."""
+"""The `agentkit "question"` and `agentkit run` commands: session, agent, approvals, output and exit code."""
 
 from __future__ import annotations
 
@@ -15,18 +15,9 @@ from agentkit.agents.budget import RESUME_HINT, UNKNOWN_PRICE
 from agentkit.agents.result import RunFinished, RunResult
 from agentkit.atomic_write import write_whole
 from agentkit.cli.approvals import KeptApprovals, asking
-from agentkit.cli.ask_options import FILE, RECORD, conversing, question_of, text_of
+from agentkit.cli.ask_options import FILE, RECORD, AskOptions, conversing, question_of, text_of
 from agentkit.cli.conversations import brief_session, chosen_session, continues, is_brief, keep, new_session
-from agentkit.cli.display import (
-    call_line,
-    clean,
-    json_line,
-    json_text,
-    missed_line,
-    run_document,
-    started_line,
-    was_refused,
-)
+from agentkit.cli.display import call_line, json_line, missed_line, run_document, started_line, was_refused
 from agentkit.cli.settings import Settings
 from agentkit.cli.terminal import (
     ANSWERED,
@@ -34,8 +25,10 @@ from agentkit.cli.terminal import (
     LIMIT,
     REFUSED,
     StatusLine,
+    clean,
     fitted,
     go_on,
+    json_text,
     shown_word,
     tell,
     tell_error,
@@ -68,14 +61,13 @@ if TYPE_CHECKING:
     from agentkit.sessions.cassettes.recorder import Recorder
     from agentkit.tooling.output_types import OutputType
 
-
 _EXAMPLES = """\b
 Examples:
   agentkit "How much is 1250 * 0.17?"
   git diff | agentkit "Write a commit message."
   agentkit "What is in this picture?" @photo.png
   agentkit --schema "shop, total number, day date" @receipt.png
-  agentkit -c "And in words?"                 go on with the last session
+  agentkit -c "And in words?"                 continue the last session
   agentkit -t core,web --limit cost=0.10 "Who won, and by how much?"
 
 \b
@@ -410,7 +402,7 @@ def _result(agent: Agent[Any], prompt: Content | Resumption, screen: Screen, *, 
 @contextmanager
 def _taped(order: AskOptions, agent: Agent[Any], screen: Screen, output: Output) -> Iterator[None]:
     """Record the block, and write its milestones as JSON lines, as the options say."""
-    from agentkit.testing.cassettes import record
+    from agentkit.testing.scripted_llm import record
 
     def write(line: str) -> None:
         screen.end_line()
@@ -466,3 +458,25 @@ def _interrupted(session: Session) -> int:
 def stored_name(session: Session) -> str:
     """The name under which a session is stored; empty if it is not stored."""
     return session.name if session.store is not None and not is_brief(session) else ""
+
+
+_RUN_EXAMPLES = """\b
+Examples:
+  agentkit run agent.py "Which invoices are due?"
+  agentkit run agent.py:clerk "Have you any Borges?"
+"""
+
+
+@click.command(epilog=_RUN_EXAMPLES, short_help="Ask the agent in a Python or text file.")
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE[:NAME]")
+@click.argument("question", nargs=-1, metavar="[QUESTION | @FILE | -]...")
+@conversing
+@output_options
+def run(*, file: Path, **options: Any) -> int:
+    """Ask the agent in FILE: the one that a Python file defines, or that a text file describes.
+
+    The same as: agentkit ask --agent FILE QUESTION.
+    """
+    if options["agent"] is not None:
+        raise click.UsageError("The agent is the first argument. Leave out --agent.")
+    return answer(AskOptions(**{**options, "agent": file}))

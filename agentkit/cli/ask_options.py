@@ -17,17 +17,23 @@ from typing import Annotated, Any, Literal
 import click
 
 from agentkit._dataclass import dataclass
-from agentkit.cli.completion import COLLECTIONS, PLACE, limits_option, safety_levels, session_names, tool_names
-from agentkit.cli.loading import parted, run_file
+from agentkit.cli.config import find_template, template_names
+from agentkit.cli.options import (
+    COLLECTIONS,
+    PLACE,
+    WholeNumber,
+    limits_option,
+    safety_levels,
+    session_names,
+    tool_names,
+)
+from agentkit.cli.programs import parted, run_file
 from agentkit.cli.settings import Settings, limit_of, option_value, settings_here, split_names
-from agentkit.cli.templates import find_template, template_names
-from agentkit.cli.tools import WholeNumber
 from agentkit.content import File, Image, part_of, quoted_file
 from agentkit.event_rendering import suggestion
 from agentkit.levels import SafetyLevel
-from agentkit.lines import split_lines
 from agentkit.messages import Content
-from agentkit.text_encoding import decode_text
+from agentkit.text_encoding import decode_text, split_lines
 
 FILE = click.Path(path_type=Path)
 Command = Callable[..., Any]
@@ -96,7 +102,10 @@ _CONVERSING = (
 )
 
 RECORD = click.option(
-    "--record", type=FILE, metavar="FILE", help="Record what happens in a cassette, to show or replay it."
+    "--record",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Record what happens in a cassette, to show or replay it.",
 )
 
 
@@ -165,6 +174,8 @@ class AskOptions:
             if getattr(self, one) and getattr(self, other):
                 raise click.UsageError(f"Use {_flag(one)} or {_flag(other)}, not both: {why}.")
 
+        if self.record is not None and not self.record.parent.is_dir():
+            raise click.UsageError(f"The folder {str(self.record.parent)!r} does not exist. Create it, then --record.")
         if self.parameters and self.template is None:
             raise click.UsageError("-P gives a parameter of a template. Name the template: -T NAME")
         if self.tools and not split_names(self.tools):
@@ -388,12 +399,12 @@ def _written_in(file: Path, name: str) -> Any:
 def _fields(text: str) -> Iterator[tuple[str, Any]]:
     """Yield field names and types. Multi-line text has one field per line; otherwise commas separate the fields."""
     text = text.strip()
-    for said in split_lines(text) if "\n" in text else _COMMA.split(text):
-        field = _FIELD.fullmatch(said.strip())
-        if said.strip() and (field is None or not _is_name(field["name"])):
-            raise click.UsageError(f"--schema has the field {said.strip()!r}, which has no name. Write: {EXAMPLE!r}")
+    for line in split_lines(text) if "\n" in text else _COMMA.split(text):
+        field = _FIELD.fullmatch(line.strip())
+        if line.strip() and (field is None or not _is_name(field["name"])):
+            raise click.UsageError(f"--schema has the field {line.strip()!r}, which has no name. Write: {EXAMPLE!r}")
         if field is not None:
-            yield field["name"], _described(field["kind"], (field["about"] or "").strip(), said.strip())
+            yield field["name"], _described(field["kind"], (field["about"] or "").strip(), line.strip())
 
 
 def _described(word: str, about: str, said: str) -> Any:

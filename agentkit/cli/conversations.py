@@ -1,7 +1,7 @@
 """The session in which a command runs, and the latest conversation of each folder.
 
-A question that names no session is kept only until the next such question in the same folder, so that `-c` can continue
-it; `-c`, `--session` and a pending approval make it a session.
+A question that names no session is stored only until the next such question in the same folder, so that `-c` can
+continue it; `-c`, `--session` and a pending approval make it a session.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypedDict
 import click
 
 from agentkit.atomic_write import write_whole
-from agentkit.cli.terminal import shown_word, tell
+from agentkit.cli.terminal import line_text, shown_word, tell
 from agentkit.errors import SessionError
 from agentkit.event_rendering import suggestion
 from agentkit.sessions.export import new_name
@@ -33,7 +33,7 @@ _MAX_FOLDERS, _MAX_NAMES = 1_000, 5_000
 
 
 def chosen_session(order: AskOptions, settings: Settings) -> Session | None:
-    """The selected session, without a store if nothing is kept; None for a new one.
+    """The selected session, without a store if nothing is stored; None for a new one.
 
     Raises UsageError if this folder has no conversation to continue.
     """
@@ -50,7 +50,7 @@ def chosen_session(order: AskOptions, settings: Settings) -> Session | None:
 
 
 def continued(place: str | None) -> Session:
-    """The latest conversation of this folder, or of `place`. Raises UsageError if there is none."""
+    """The latest conversation of this folder, or of `place`. Raises UsageError without one."""
     index = _load()
     latest = index["folders"].get(_here(), {})
     if latest.get("place", "") == (place or ""):
@@ -75,7 +75,6 @@ def continued(place: str | None) -> Session:
 
 def continues(session: Session) -> str:
     """The name of a continued session and its latest prompt, on one line."""
-    from agentkit.cli.display import line_text
     from agentkit.event_rendering import content_text
     from agentkit.messages import UserMessage
 
@@ -84,7 +83,7 @@ def continues(session: Session) -> str:
 
 
 def brief_session(question: str) -> Session:
-    """The session of a question that is kept until the next one in this folder; not kept if that is not possible."""
+    """The session of a question, stored until the next one in this folder; not stored if that is not possible."""
     place = _brief_place()
     try:
         Path(place).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -112,7 +111,7 @@ def keep(session: Session, place: str | None) -> Session:
 
 
 def is_brief(session: Session) -> bool:
-    """Whether a session is kept only until the next question."""
+    """Whether a session is stored only until the next question."""
     return session.store is not None and str(getattr(session.store, "path", "")) == _brief_place()
 
 

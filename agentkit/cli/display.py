@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from agentkit.cli.terminal import SCHEMA_VERSION, clean, escaped, line_text
 from agentkit.decisions import Verdict
-from agentkit.event_rendering import answer_in, arguments_in, arguments_text, cut, is_shallow, json_value
+from agentkit.event_rendering import answer_in, arguments_in, arguments_text, is_shallow, json_value
 from agentkit.safety.policy import RAISE_LEVEL
 from agentkit.workspace import safe_open
 
@@ -17,48 +17,17 @@ if TYPE_CHECKING:
     from agentkit.events import ToolCallFinished
     from agentkit.messages import Missed, ToolCall, ToolResult
 
-SCHEMA_VERSION = 1
-_MAX_LINE_CHARS = 100
 _MAX_REFUSAL_CHARS = 240  # longer, because a refusal ends with its remedy
 _WORTH_TELLING_SECONDS = 0.3
 _LEVELS = ("network", "system")
 _OTHER_FOLDER = "File tools reach only this folder. To work in another one, change into it: cd FOLDER"
-_UNSEEN = (
-    "\x7f-\x9f"  # DEL and the C1 control characters
-    "\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"  # zero-width and direction marks
-    "\U000e0000-\U000e007f"  # tag characters: invisible text
-    "\ud800-\udfff"  # surrogates, which no output can encode
-)
-_CONTROL = re.compile(
-    "\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b.?"  # escape sequences
-    f"|[\x00-\x08\x0b-\x1f{_UNSEEN}]"  # control characters other than tab and newline
-)
-
-
-def clean(text: str) -> str:
-    """Text without terminal control sequences, zero-width and direction marks, tags and surrogates."""
-    return _CONTROL.sub("", text)
-
-
-def json_text(document: object) -> str:
-    """Render a document as indented JSON; characters that `clean` would remove are escaped."""
-    return _escaped(json.dumps(document, ensure_ascii=False, indent=2))
-
-
-def document_text(**fields: object) -> str:
-    """The output of `--json`: an object with the version of its schema."""
-    return json_text({"schema_version": SCHEMA_VERSION, **fields})
-
-
-def _escaped(text: str) -> str:
-    return re.sub(f"[{_UNSEEN}]", lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def json_line(document: Mapping[str, Any]) -> str:
     """Render a document as one line of JSON; characters that `clean` would remove are escaped. Raises SessionError."""
     from agentkit.sessions.codec import to_line
 
-    return _escaped(to_line(document))
+    return escaped(to_line(document))
 
 
 def started_line(call: ToolCall) -> str:
@@ -147,8 +116,3 @@ def result_fields(result: ToolResult) -> dict[str, Any]:
 def was_refused(result: ToolResult) -> bool:
     """Whether a judge denied the call, as opposed to a failure."""
     return result.decision is not None and result.decision.verdict is Verdict.DENY and result.status == "denied"
-
-
-def line_text(text: str, most_chars: int = _MAX_LINE_CHARS) -> str:
-    """A text on one line, cleaned and truncated."""
-    return cut(" ".join(clean(text).split()), most_chars)

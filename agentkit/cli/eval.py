@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,26 +13,35 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
-from agentkit.cli.completion import limits_option
-from agentkit.cli.display import clean, json_text
-from agentkit.cli.loading import SUFFIX, one_in, parted, run_file
+from agentkit.cli.options import Fraction, WholeNumber, limits_option
+from agentkit.cli.programs import SUFFIX, one_in, parted, run_file
 from agentkit.cli.settings import limit_of, settings_here
-from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, LIMIT, fitted, halves, remedied, shown_word, tell
-from agentkit.cli.tools import Fraction, WholeNumber
+from agentkit.cli.terminal import (
+    ANSWERED,
+    FAILED,
+    INTERRUPTED,
+    LIMIT,
+    clean,
+    fitted,
+    halves,
+    json_text,
+    remedied,
+    shown_word,
+    tell,
+)
 from agentkit.errors import ConfigError, SessionError
-from agentkit.evals.agent_variants import Tried, is_tried, name_of
 from agentkit.evals.environment import Cassettes
 from agentkit.evals.report import Comparison, Report
+from agentkit.evals.run_config import Tried, is_tried, name_of
 from agentkit.evals.trial import Trial
 from agentkit.event_rendering import suggestion
 from agentkit.llm.pricing import cost_of
 from agentkit.settings import is_terminal
-from agentkit.usage import NO_USAGE, UNLIMITED, Limits
+from agentkit.usage import NO_USAGE, UNLIMITED
 
 if TYPE_CHECKING:
     from agentkit.cli.settings import Settings
     from agentkit.evals.suite import Suite
-    from agentkit.llm.client import LLM
 
 
 _EXAMPLES = """\b
@@ -99,10 +108,25 @@ def evaluation() -> None:
 def run_suite(**options: Any) -> int:
     """Run the SUITE: FILE.py, FILE.py:NAME, or a file of cases (.jsonl, .csv).
 
-    The table goes to stdout. The exit code is 0 when nothing that was asked for is missed, 1 when a threshold is, the
+    The table goes to stdout. The exit code is 0 when all thresholds are met, 1 when a threshold is missed, the
     baseline was better, or nothing was answered, 3 when a limit has left trials undone.
     """
-    return run(EvalOptions(**options))
+    _check(**options)
+    files = ReportFiles(**{each.name: options.pop(each.name) for each in fields(ReportFiles)})
+    threshold, baseline_path, no_broken = (options.pop(name) for name in ("threshold", "baseline", "no_broken"))
+    limits: dict[str, Any] = dict(map(limit_of, options.pop("limits")))
+    baseline = None if baseline_path is None else report_in(baseline_path)
+    try:
+        report = _report(options.pop("suite"), **options, limits=replace(UNLIMITED, **limits) if limits else None)
+    except KeyboardInterrupt:
+        return _interrupted(options["resume"])
+    tell_report(report, files)
+    codes = [_missed(report, threshold)]
+    # If JSON is written to stdout, everything else goes to stderr.
+    if baseline is not None and compared(baseline, report, no_broken=no_broken, to_stderr=files.as_json):
+        tell(f"It is worse than {baseline_path}.", "red")
+        codes.append(FAILED)
+    return max(codes, key=(ANSWERED, FAILED, LIMIT).index)
 
 
 @evaluation.command("show", short_help="Show a report, also as a page, JUnit XML or Markdown.")
@@ -147,7 +171,7 @@ def suite_in(place: str, scorers: Sequence[str] = ()) -> tuple[Suite, Mapping[st
 
 def _cases_in(path: Path, scorers: Sequence[Any]) -> Suite:
     """Load the suite from a file of cases. Raises ConfigError with a remedy."""
-    from agentkit.evals.dataset import FIELDS
+    from agentkit.evals.case import FIELDS
     from agentkit.evals.suite import Suite
 
     try:
@@ -193,18 +217,13 @@ def agent_in(place: str, beside: Mapping[str, Any], settings: Settings) -> Tried
     if path.suffix == SUFFIX:
         found = run_file(path)
         if name and not is_tried(found.get(name)) and (near := _near(name, found)):
-            raise click.UsageError(f"There is no agent or function {name!r} in {path}.{near}")
+            raise click.UsageError(f"{path} defines no agent or function {name!r}.{near}")
         return found[name] if is_tried(found.get(name)) else one_in(found, name, Agent, path)
     known = [each for each, value in beside.items() if isinstance(value, Agent)]
     if known and not path.exists():
-        told = f"There is no file {place!r}, nor an agent of that name.{_near(place, beside)}"
-        raise click.UsageError(f"{told} Known: {', '.join(known)}.")
+        text = f"Neither a file nor an agent is named {place!r}.{_near(place, beside)}"
+        raise click.UsageError(f"{text} Known: {', '.join(known)}.")
     return Agent.from_file(path, llm=settings.llm()) if read_manifesto(path).model is None else Agent.from_file(path)
-
-
-def models_in(names: Sequence[str], settings: Settings, *, offline: bool) -> list[LLM]:
-    """The models to run the agents on; empty if each agent uses its configured model."""
-    return [settings.llm()] if offline else [settings.llm(name) for name in names]
 
 
 def report_in(path: Path) -> Report:
@@ -290,9 +309,9 @@ class ProgressLine:
         self._usage += trial.usage + trial.judging + trial.simulating
         self._count += 1
         if sys.stderr.isatty():
-            told = f"{done} of {total}{self._money(total - done)}".ljust(self._width)
-            click.echo(f"\r{told} " if done < total else f"\r{' ' * (self._width + 1)}\r", err=True, nl=False)
-            self._width = len(told)
+            text = f"{done} of {total}{self._money(total - done)}".ljust(self._width)
+            click.echo(f"\r{text} " if done < total else f"\r{' ' * (self._width + 1)}\r", err=True, nl=False)
+            self._width = len(text)
 
     def _money(self, left: int) -> str:
         """The cost of the trials so far and an estimate of the total; empty if the price is unknown."""
@@ -302,93 +321,50 @@ class ProgressLine:
         return f", ≈ ${cost.dollars:.4f}, with the rest ≈ ${cost.dollars * (1 + left / self._count):.4f}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvalOptions(ReportFiles):
-    """The options of `eval run` as given on the command line. Raises UsageError if two of them contradict."""
-
-    suite: str
-    agents: tuple[str, ...] = ()
-    models: tuple[str, ...] = ()
-    offline: bool = False
-    scorers: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    repeats: int = 1
-    seed: int | None = None
-    concurrency: int = 8
-    limits: tuple[str, ...] = ()
-    resume: Path | None = None
-    record: Path | None = None
-    replay: Path | None = None
-    threshold: float | None = None
-    baseline: Path | None = None
-    no_broken: bool = False
-
-    def __post_init__(self) -> None:
-        if self.offline and self.models:
-            raise click.UsageError("Use --offline or --model, not both: the offline model is another model.")
-        if self.no_broken and self.baseline is None:
-            raise click.UsageError("--no-broken needs --baseline FILE: the report whose cases may not break.")
-        if self.record is not None and self.replay is not None:
-            raise click.UsageError("Use --record or --replay, not both: the first asks the model, the second does not.")
-        if self.threshold is not None and isnan(self.threshold):
-            raise click.UsageError("--threshold takes a share from 0 to 1. Got nan.")
-
-    @property
-    def flags(self) -> dict[str, Any]:
-        """The settings given by flags; None for each flag that is not given."""
-        return {"provider": "offline" if self.offline else None, "model": self.models[0] if self.models else None}
-
-    @property
-    def shared_limits(self) -> Limits | None:
-        """The limits of all trials together; None if no limit is given. Raises ConfigError."""
-        given: dict[str, Any] = dict(map(limit_of, self.limits))
-        return replace(UNLIMITED, **given) if given else None
+def _check(*, offline: bool, models: Sequence[str], baseline: object, no_broken: bool, **options: Any) -> None:
+    """Raise UsageError if two options contradict."""
+    if offline and models:
+        raise click.UsageError("Use --offline or --model, not both: the offline model is another model.")
+    if no_broken and baseline is None:
+        raise click.UsageError("--no-broken needs --baseline FILE: the report whose cases may not break.")
+    if options["record"] is not None and options["replay"] is not None:
+        raise click.UsageError("Use --record or --replay, not both: the first asks the model, the second does not.")
+    if options["threshold"] is not None and isnan(options["threshold"]):
+        raise click.UsageError("--threshold takes a share from 0 to 1. Got nan.")
 
 
-def run(wanted: EvalOptions) -> int:
-    """Run the suite; return the exit code. Raises UsageError, ConfigError, NoProvider and SessionError."""
-    limits = wanted.shared_limits
-    baseline = None if wanted.baseline is None else report_in(wanted.baseline)
-    settings = settings_here(wanted.flags)
+def _report(
+    place: str,
+    agents: Sequence[str],
+    models: Sequence[str],
+    scorers: Sequence[str],
+    tags: Sequence[str],
+    **options: Any,
+) -> Report:
+    """Run the suite. Raises UsageError, ConfigError, NoProvider and SessionError."""
+    is_offline = options.pop("offline")
+    settings = settings_here({"provider": "offline" if is_offline else None, "model": next(iter(models), None)})
     for note in settings.notes:
         tell(note, "yellow")
-    suite, beside = suite_in(wanted.suite, wanted.scorers)
-    cases = [case for case in suite if not wanted.tags or set(case.tags) & set(wanted.tags)]
+    suite, beside = suite_in(place, scorers)
+    cases = [case for case in suite if not tags or set(case.tags) & set(tags)]
     if not cases:
         known = ", ".join(dict.fromkeys(tag for case in suite for tag in case.tags))
-        what = f"No case of {wanted.suite} has the tag {' or '.join(wanted.tags)}."
+        what = f"No case of {place} has the tag {' or '.join(tags)}."
         raise click.UsageError(f"{what} Its tags are {known}." if known else f"{what} Its cases have no tags.")
-    with Cassettes(None, None if wanted.replay is None else str(wanted.replay)).without_world():
-        agents = agents_in(wanted.agents, beside, settings)
-        models = models_in(wanted.models, settings, offline=wanted.offline)
+    with Cassettes(None, None if options["replay"] is None else str(options["replay"])).without_world():
+        tried = agents_in(agents, beside, settings)
+        llms = [settings.llm()] if is_offline else [settings.llm(name) for name in models]
     try:
-        report = suite.run(
-            agents,
-            cases=cases,
-            models=models,
-            repeats=wanted.repeats,
-            seed=wanted.seed,
-            concurrency=wanted.concurrency,
-            limits=limits,
-            resume=wanted.resume,
-            record=wanted.record,
-            replay=wanted.replay,
-            progress=ProgressLine(),
-        )
-    except KeyboardInterrupt:
-        return _interrupted(wanted.resume)
+        return suite.run(tried, cases=cases, models=llms, progress=ProgressLine(), **options)
     except SessionError as error:
         raise SessionError(remedied(error, "Name another file.")) from error
-    tell_report(report, wanted)
-    return max(
-        _missed(report, wanted.threshold), _against(baseline, report, wanted), key=(ANSWERED, FAILED, LIMIT).index
-    )
 
 
 def _interrupted(kept: Path | None) -> int:
     """Print how to resume the suite; return the exit code."""
     if kept is None:
-        tell("Interrupted.\nNothing is kept. With --resume FILE each trial is, as soon as it is finished.")
+        tell("Interrupted.\nNothing is stored. With --resume FILE each finished trial is.")
     else:
         tell(f"Interrupted.\nThe work so far is stored. Continue with: --resume {shown_word(str(kept))}")
     return INTERRUPTED
@@ -411,14 +387,3 @@ def _missed(report: Report, threshold: float | None) -> int:
     if not has_answers:
         tell("Nothing was answered.", "red")
     return FAILED if below or not has_answers else ANSWERED
-
-
-def _against(baseline: Report | None, report: Report, wanted: EvalOptions) -> int:
-    """Print the comparison with the baseline; return the exit code for it."""
-    if baseline is None:
-        return ANSWERED
-    # If JSON is written to stdout, everything else goes to stderr.
-    is_worse = compared(baseline, report, no_broken=wanted.no_broken, to_stderr=wanted.as_json)
-    if is_worse:
-        tell(f"It is worse than {wanted.baseline}.", "red")
-    return FAILED if is_worse else ANSWERED

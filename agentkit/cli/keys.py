@@ -1,4 +1,4 @@
-"""API keys that are kept for the command line, and `agentkit keys`.
+"""API keys that are stored for the command line, and `agentkit keys`.
 
 A key is stored in the system's keyring if the `keyring` package and a keyring are present, and otherwise in a file that
 only its owner can read. Keys in the environment take precedence.
@@ -15,8 +15,8 @@ from typing import Any
 
 import click
 
-from agentkit.atomic_write import write_whole
-from agentkit.cli.terminal import tell
+from agentkit.atomic_write import store as write
+from agentkit.cli.terminal import document_text, tell
 from agentkit.errors import ConfigError
 from agentkit.settings import environment, state_folder
 
@@ -93,11 +93,7 @@ class KeyStore:
         self._write(known)
 
     def _write(self, keys: Mapping[str, Any]) -> None:
-        try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self.path, json.dumps(keys, indent=1))
-        except OSError as error:
-            raise ConfigError(f"{self.path} cannot be written: {error.strerror}. Is its folder writable?") from None
+        write(self.path, json.dumps(keys, indent=1))
 
 
 def _keyring() -> Any:
@@ -123,22 +119,18 @@ def with_stored_key(given: Mapping[str, Any]) -> dict[str, Any]:
     if not store.path.exists():
         return dict(given)
     variables, known = environment(), key_variables()
+    selecting = ("AGENTKIT_PROVIDER", "AGENTKIT_BASE_URL", "OPENAI_BASE_URL", *known.values())
+    is_configured = any(name in variables for name in selecting) or ":" in variables.get("AGENTKIT_MODEL", "")
     provider = given.get("provider")
     if provider is None and given.get("model"):
         first = parted(given["model"])[0] or ""
         provider = first.partition(":")[0].lower() if wishes_for(first) is not None else None
-    if provider is None and not given.get("base_url") and not _is_configured(variables, known):
+    if provider is None and not given.get("base_url") and not is_configured:
         provider = next((name for name in known if name in store.load()), None)
     if not isinstance(provider, str) or provider not in known or known[provider] in variables:
         return dict(given)
     key = store.read(provider)
     return dict(given) if key is None else {**given, "provider": provider, "api_key": key}
-
-
-def _is_configured(variables: Mapping[str, str], known: Mapping[str, str]) -> bool:
-    """Whether the environment selects a provider."""
-    selecting = ("AGENTKIT_PROVIDER", "AGENTKIT_BASE_URL", "OPENAI_BASE_URL", *known.values())
-    return any(name in variables for name in selecting) or ":" in variables.get("AGENTKIT_MODEL", "")
 
 
 def _provider(name: str) -> str:
@@ -176,7 +168,7 @@ def keys() -> None:
 @keys.command("set")
 @click.argument("provider", shell_complete=_providers)
 def set_key(*, provider: str) -> None:
-    """Store the key of PROVIDER. It is asked for, or read from a pipe; it is never an argument."""
+    """Store the key of PROVIDER: typed at a prompt, or read from a pipe; it is never an argument."""
     name = _provider(provider)
     if sys.stdin is not None and sys.stdin.isatty():
         key = click.prompt(f"The API key of {name}", hide_input=True, err=True)
@@ -194,8 +186,6 @@ def set_key(*, provider: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def list_keys(*, as_json: bool) -> None:
     """List the providers with a key, and the place of each key. No key is shown."""
-    from agentkit.cli.display import document_text
-
     places = dict(_places())
     if as_json:
         click.echo(document_text(keys=places))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentkit.cli.terminal import ANSWERED, FAILED, tell
-from agentkit.cli.tools import WholeNumber
+from agentkit.cli.options import WholeNumber
+from agentkit.cli.terminal import ANSWERED, FAILED, clean, json_text, tell
 
 if TYPE_CHECKING:
     from agentkit.knowledge import AddResult, Chunk, Knowledge
@@ -51,8 +51,6 @@ def knowledge() -> None:
 @_JSON
 def add_documents(*, places: tuple[str, ...], embed: str | None, place: str, as_json: bool) -> int:
     """Add files, folders and web pages, or bring them up to date."""
-    from agentkit.cli.display import json_text
-
     is_new = "://" not in place and not Path(place).exists()
     with _opened(place, embed) as opened:
         report = opened.add(*places)
@@ -76,8 +74,6 @@ def refresh_documents(*, outside: bool, embed: str | None, place: str, as_json: 
     The file says which places these are. Those outside the current folder and the folder of the file are shown, and
     read only when you agree.
     """
-    from agentkit.cli.display import json_text
-
     with _found(place, embed) as opened:
         left_out = () if outside else opened.outside
         report = opened.refresh(outside=outside or (left_out if _agreed(left_out) else ()))
@@ -99,8 +95,6 @@ def search_documents(
     *, question: str, limit: int, source: str | None, embed: str | None, place: str, as_json: bool
 ) -> int:
     """Show the passages that answer QUESTION best."""
-    from agentkit.cli.display import clean, json_text
-
     with _found(place, embed) as opened:
         found = opened.search(question, limit, source=source)
     if as_json:
@@ -116,8 +110,6 @@ def search_documents(
 @_JSON
 def list_documents(*, place: str, as_json: bool) -> None:
     """List the documents, by their sources."""
-    from agentkit.cli.display import clean, json_text
-
     with _found(place) as opened:
         documents = opened.documents
     if as_json:
@@ -145,9 +137,12 @@ def embed_documents(*, model: str, place: str) -> None:
 
     MODEL is the name of an embedding model, such as ollama:nomic-embed-text.
     """
+    from agentkit.errors import KnowledgeError
     from agentkit.event_rendering import count_text
 
     with _found(place, model) as opened:
+        if not opened.documents:
+            raise KnowledgeError(f"{place!r} contains no documents. To add some: agentkit knowledge add FILE")
         count = opened.embed_again()
     click.echo(f"{count_text(count, 'passage')} embedded")
 
@@ -164,7 +159,6 @@ def _agreed(places: tuple[str, ...]) -> bool:
 
 
 def _tell(report: AddResult) -> None:
-    from agentkit.cli.display import clean
     from agentkit.event_rendering import visible
 
     click.echo(report.counts)

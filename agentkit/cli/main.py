@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Sequence
@@ -31,13 +32,14 @@ COMMANDS = {
     "ask": ("ask", "ask", "Ask a question (this is the default)."),
     "chat": ("chat.repl", "chat", "Chat at a terminal or through a pipe."),
     "serve": ("serve", "serve", "Serve an OpenAI-compatible endpoint and a chat page."),
+    "acp": ("serve", "acp", "Serve an editor over standard input and output."),
     "mcp": ("mcp", "mcp", "Offer tools to MCP clients, and inspect MCP servers."),
     "sessions": ("sessions", "sessions", "List, search, show, fork and delete the stored sessions."),
     "undo": ("sessions", "undo", "Undo the changes of the last run in this folder."),
-    "run": ("run", "run", "Ask the agent in a Python or text file."),
+    "run": ("ask", "run", "Ask the agent in a Python or text file."),
     "keys": ("keys", "keys", "Store, list and remove API keys."),
-    "templates": ("templates", "templates", "List the templates for -T."),
-    "plugins": ("plugins", "plugins", "List the installed plugins."),
+    "templates": ("config", "templates", "List the templates for -T."),
+    "plugins": ("programs", "plugins", "List the installed plugins."),
     "approvals": ("approvals", "approvals", "List and revoke the stored approvals."),
     "tools": ("tools", "tools", "List the tools, and use one without a model."),
     "knowledge": ("knowledge", "knowledge", "Add documents, and search them for passages."),
@@ -45,12 +47,12 @@ COMMANDS = {
     "optimize": ("optimize", "optimize", "Improve an agent's instruction with its failures."),
     "explain": ("tools", "explain", "Show whether a tool call is allowed, and why."),
     "manifest": ("manifest", "manifest", "Show the permissions of an agent, and fail if there are more."),
-    "models": ("models", "models", "Show the model in use, its price and its window; list models."),
+    "models": ("doctor", "models", "Show the model in use, its price and its window; list models."),
     "config": ("config", "config", "Show and set the settings, with their sources and files."),
     "init": ("config", "init", "Write a commented settings file."),
     "doctor": ("doctor", "doctor", "Check the installation, and name the next step."),
     "show": ("sessions", "show", "Show a recorded run or an exported session, or write a page."),
-    "replay": ("replay", "replay", "Replay a recorded run, or run a program on it."),
+    "replay": ("sessions", "replay", "Replay a recorded run, or run a program on it."),
 }
 """The commands, most frequent first: module below `agentkit.cli`, name in the module, and help line.
 
@@ -68,7 +70,7 @@ class QuestionOrCommand(click.Group):
     def get_command(self, _context: click.Context | None, cmd_name: str) -> click.Command | None:
         """The command of this name, imported on first use."""
         if cmd_name not in COMMANDS:
-            from agentkit.cli.plugins import plugin_command
+            from agentkit.cli.programs import plugin_command
 
             return plugin_command(cmd_name)
         module, name, _ = COMMANDS[cmd_name]
@@ -97,13 +99,14 @@ class QuestionOrCommand(click.Group):
             args = ["ask"]
         own = {option for parameter in self.get_params(ctx) for option in parameter.opts}
         if args and args[0] not in COMMANDS and args[0] not in own and not _is_plugin(args[0]):
-            self._refuse_misspelt_command(ctx, args[0])
+            self._refuse_misspelt_command(ctx, args)
             self._refuse_misplaced_command(ctx, args)
             args = ["ask", *args]
         return super().parse_args(ctx, args)
 
-    def _refuse_misspelt_command(self, ctx: click.Context, word: str) -> None:
+    def _refuse_misspelt_command(self, ctx: click.Context, args: Sequence[str]) -> None:
         """Raise UsageError if the first word is nearly a command, as in `tool list`, before a model is paid for it."""
+        word, cutoff = args[0], 0.7 if len(args) < 3 else 0.8
         if not word.isalpha():
             return
         from agentkit.event_rendering import suggestion
@@ -112,10 +115,10 @@ class QuestionOrCommand(click.Group):
         meant = [each for each in swapped if each in COMMANDS] or [
             f"--{word}" for each in ("help", "version") if each == word
         ]
-        hint = suggestion(word, meant, 0.5) or suggestion(word, COMMANDS, 0.8)
+        hint = suggestion(word, meant, 0.5) or suggestion(word, COMMANDS, cutoff)
         if hint:
             raise click.UsageError(
-                f"There is no command {word!r}.{hint} To ask it as a question, begin with: agentkit ask {word} ...", ctx
+                f"{word!r} is not a command.{hint} To ask it as a question, begin with: agentkit ask {word} ...", ctx
             )
 
     def _refuse_misplaced_command(self, ctx: click.Context, args: list[str]) -> None:
@@ -197,10 +200,12 @@ def _narrow() -> int | None:
 def _tell_usage(error: click.ClickException) -> None:
     """Print a usage error, with a hint to the help if the error has no remedy."""
     context = error.ctx if isinstance(error, click.UsageError) else None
-    told = error.format_message()
+    text, help_of = error.format_message(), "agentkit" if context is None else context.command_path
     if isinstance(error, click.NoSuchOption):
         near = " or ".join(sorted(error.possibilities or ()))
-        told = f"{error.message.rstrip('.')}.{f' Did you mean {near}?' if near else ''}"
-    _, remedy = halves(told)
-    help_of = context.command_path if context is not None else "agentkit"
-    tell_error(click.ClickException(told), "" if remedy else f"To see its use: {help_of} --help")
+        text = f"{error.message.rstrip('.')}.{f' Did you mean {near}?' if near else ''}"
+    group = None if context is None else context.command
+    if context is not None and isinstance(group, click.Group) and re.fullmatch(r"No such command '.*'\.", text):
+        text += f" {help_of} has: {', '.join(group.list_commands(context))}."
+    _, remedy = halves(text)
+    tell_error(click.ClickException(text), "" if remedy else f"To see its use: {help_of} --help")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from agentkit.agents.agent import Agent
-from agentkit.cli.loading import SUFFIX, names_in, one_in, parted
-from agentkit.cli.terminal import ANSWERED, REFUSED, tell, tell_error
+from agentkit.atomic_write import store
+from agentkit.cli.programs import SUFFIX, names_in, one_in, parted
+from agentkit.cli.terminal import ANSWERED, REFUSED, clean, tell, tell_error
 from agentkit.errors import ConfigError, ReplayError
 from agentkit.recording import Account, Recording, active
 
@@ -49,20 +50,16 @@ def manifest(*, program: str, written: Path | None, kept: Path | None, strict: b
         raise click.UsageError("--strict is how --check compares; name the file with --check FILE.")
     before = None if kept is None else _read(kept, program)
     derived = manifest_of(*agent_in(program))
-    _warn(derived)
+    for text in derived.idle_rules():  # a rule that denies a misspelt tool name denies nothing
+        tell(f"Warning: {text}", "yellow")
     if kept is not None and before is not None:
         return _tell(differences(before, derived), program, kept, strict=strict)
     if written is None:
         click.echo(f"{derived}", nl=False)
     else:
-        _write(f"{derived}", written)
+        store(written, f"{derived}", 0o666)
+        tell(f"Written: {written}. Review it, and commit it.")
     return ANSWERED
-
-
-def _warn(derived: Manifest) -> None:
-    """Warn of rules without effect: a rule that denies a misspelt tool name denies nothing."""
-    for text in derived.idle_rules():
-        tell(f"Warning: {text}", "yellow")
 
 
 def _read(file: Path, program: str) -> Manifest:
@@ -79,20 +76,8 @@ def _read(file: Path, program: str) -> Manifest:
     return Manifest.parse(content.decode("utf-8", "replace"), str(file))
 
 
-def _write(text: str, file: Path) -> None:
-    """Write a file atomically. Raises ConfigError."""
-    from agentkit.atomic_write import write_whole
-
-    try:
-        write_whole(file, text, 0o666)
-    except OSError as error:
-        raise ConfigError(f"{file} cannot be written: {error.strerror}. Is its folder there and writable?") from None
-    tell(f"Written: {file}. Review it, and commit it.")
-
-
 def _tell(found: tuple[Difference, ...], program: str, file: Path, *, strict: bool) -> int:
     """Print the differences, one per line, and the verdict; return the exit code."""
-    from agentkit.cli.display import clean
     from agentkit.manifest import ChangeDirection
 
     for each in found:
@@ -103,7 +88,7 @@ def _tell(found: tuple[Difference, ...], program: str, file: Path, *, strict: bo
         return ANSWERED
     counted, what = (wider, f"may do more than {file} says") if wider else (len(found), f"is not what {file} says")
     places = "one place" if counted == 1 else f"{counted} places"
-    remedy = f"Review what is told above. When it is meant so, keep it: agentkit manifest {program} --write {file}"
+    remedy = f"Review the differences above. To accept them: agentkit manifest {program} --write {file}"
     tell_error(ConfigError(f"{program} {what}, in {places}. {remedy}"))
     return REFUSED
 
@@ -113,7 +98,7 @@ def agent_in(named: str) -> tuple[Agent[Any], Path]:
     file, name = parted(named)
     if not file.is_file():
         raise ConfigError(
-            f"There is no file {str(file)!r}. Name a Python program, as in bot.py, or an agent's text file."
+            f"The file {str(file)!r} does not exist. Name a Python program, as in bot.py, or an agent's text file."
         )
     if file.suffix == ".json":
         raise ConfigError(
@@ -124,7 +109,9 @@ def agent_in(named: str) -> tuple[Agent[Any], Path]:
         if file.suffix != SUFFIX:
             return Agent.from_file(file), file.parent
         found = names_in(file)
-    leading = [] if name else _leading([each for each in found.values() if isinstance(each, Agent)])
+    agents = [] if name else [each for each in found.values() if isinstance(each, Agent)]
+    below = {id(each) for agent in agents for each in _below(agent)}
+    leading = list({id(each): each for each in agents if id(each) not in below}.values())
     return leading[0] if len(leading) == 1 else one_in(found, name, Agent, file), file.parent
 
 
@@ -141,12 +128,6 @@ class _Silence(Recording):
             f"{self.file} runs an agent while it is imported. "
             'Put what is to be run below the line: if __name__ == "__main__":'
         )
-
-
-def _leading(agents: list[Agent[Any]]) -> list[Agent[Any]]:
-    """The agents that no other agent delegates to, without duplicates."""
-    below = {id(each) for agent in agents for each in _below(agent)}
-    return list({id(each): each for each in agents if id(each) not in below}.values())
 
 
 def _below(agent: Agent[Any]) -> list[Any]:

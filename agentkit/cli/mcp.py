@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentkit.cli.completion import COLLECTIONS, safety_levels, tool_names
-from agentkit.cli.terminal import ANSWERED, REFUSED, USAGE, tell, tell_error
-from agentkit.cli.tools import WholeNumber
+from agentkit.cli.options import COLLECTIONS, WholeNumber, safety_levels, tool_names
+from agentkit.cli.terminal import ANSWERED, REFUSED, USAGE, json_text, tell, tell_error
 from agentkit.errors import ConfigError
 from agentkit.settings import environment
 
@@ -125,6 +124,9 @@ mcp.add_command(logout)
 @click.option(
     "--ask-client", is_flag=True, help="Ask the person at the client to approve calls; otherwise they are denied."
 )
+@click.option("--files", is_flag=True, help="Offer the files of the current folder as resources.")
+@click.option("--sessions", is_flag=True, help="Offer the transcripts of your sessions as resources.")
+@click.option("--prompts", multiple=True, metavar="NAME,...", help="Templates to offer as prompts. Repeatable.")
 @click.option("--http", is_flag=True, help="Serve streamable HTTP, and print URL and token.")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
 @click.option("--port", type=WholeNumber(0, 65_535), default=8000, show_default=True, help="0 for one that is free.")
@@ -132,13 +134,23 @@ mcp.add_command(logout)
     "--token", metavar="TEXT", help="The token that clients must send; also AGENTKIT_TOKEN. Random by default."
 )
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it is reached under. Repeatable.")
-def serve_tools(*, tools: tuple[str, ...], safety: str, ask_client: bool, http: bool, **address: Any) -> int:
+def serve_tools(
+    *,
+    tools: tuple[str, ...],
+    safety: str,
+    ask_client: bool,
+    files: bool,
+    sessions: bool,
+    prompts: tuple[str, ...],
+    http: bool,
+    **address: Any,
+) -> int:
     """Offer tools to an MCP client until it closes the input, or over HTTP until Ctrl-C.
 
     Every call is judged as a model's is. File tools and shell work in the current folder, and what they change can be
     undone with `agentkit undo`.
     """
-    from agentkit.cli.loading import tools_named
+    from agentkit.cli.programs import tools_named
     from agentkit.cli.settings import split_names
     from agentkit.mcp import serve
     from agentkit.workspace.journal import Journal
@@ -147,11 +159,26 @@ def serve_tools(*, tools: tuple[str, ...], safety: str, ask_client: bool, http: 
     chosen = tools_named(split_names(tools))
     workspace = Workspace(journal=Journal.of_this_machine()).for_run(label="mcp serve")
     approve: Any = "client" if ask_client else None
+    offered: dict[str, Any] = {"files": files, "sessions": sessions, "prompts": map(_prompt, split_names(prompts))}
+    where = _address(**address) if http else None
     try:
-        serve(chosen, http=_address(**address) if http else None, safety=safety, approve=approve, workspace=workspace)
+        serve(chosen, http=where, safety=safety, approve=approve, workspace=workspace, **offered)
     except KeyboardInterrupt:  # Ctrl-C stops the server
         return ANSWERED
     return ANSWERED
+
+
+def _prompt(name: str) -> Any:
+    """The template with this name as a prompt, whose arguments are its parameters and the input."""
+    from agentkit import Tool
+    from agentkit.cli.config import find_template
+
+    template = find_template(name)
+    names = [*template.parameters, "input"]
+    required = [each for each in template.parameters if each not in template.defaults]
+    schema = {"type": "object", "properties": {each: {"type": "string"} for each in names}, "required": required}
+    described = template.description or f"The template {name}."
+    return Tool.from_schema(name, described, schema, lambda **given: template.filled(given.pop("input", ""), given))
 
 
 def _address(*, token: str | None, **where: Any) -> Any:
@@ -171,7 +198,7 @@ def _tell_with_token(url: str, token: str) -> None:
 
 @mcp.command("tools", short_help="Show what SERVER offers, and what has changed.")
 @click.argument("server", required=False)
-@click.option("--config", type=click.Path(), metavar="FILE", help="The file that lists SERVER, or all that are meant.")
+@click.option("--config", type=click.Path(), metavar="FILE", help="The file that lists SERVER, or all servers.")
 @click.option("--accept", is_flag=True, help="Believe the server as it is now, from now on.")
 @click.option("--environment", multiple=True, metavar="NAME", help="A variable that the server may know. Repeatable.")
 @click.option("--token", metavar="TEXT", help="What is shown to a URL; AGENTKIT_MCP_TOKEN says the same.")
@@ -200,8 +227,6 @@ def show_tools(
         codes.append(code)
         documents.append(document)
     if how["as_json"]:
-        from agentkit.cli.display import json_text
-
         click.echo(json_text(documents if config is not None else documents[0]))
     return max(codes, default=ANSWERED)
 

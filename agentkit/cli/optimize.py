@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentkit._dataclass import dataclass
-from agentkit.cli.completion import limits_option
 from agentkit.cli.eval import scorers_of_a_file
-from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, LIMIT, shown_word, tell
-from agentkit.cli.tools import Fraction, WholeNumber
-from agentkit.lines import split_lines
+from agentkit.cli.options import Fraction, WholeNumber, limits_option
+from agentkit.cli.programs import parted
+from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, LIMIT, clean, shown_word, tell
+from agentkit.text_encoding import split_lines
 
 if TYPE_CHECKING:
     from agentkit.agents.agent import Agent
     from agentkit.evals import Improvement
     from agentkit.evals.optimization.search import EvaluatedCandidate
-    from agentkit.usage import Limits
 
 _EXAMPLES = """\b
 Examples:
@@ -69,114 +67,79 @@ _FILE = click.Path(path_type=Path)
 def optimize(**options: Any) -> int:
     """Improve the agent by the SUITE: FILE.py, FILE.py:NAME, or a file of cases (.jsonl, .csv).
 
-    A model reads what went wrong in half of the cases and proposes other texts; what is gained is measured on the other
+    A model reads what went wrong in half of the cases and proposes other texts; the gain is measured on the other
     half. The report and the changes go to stdout, and nothing is written but the search itself, unless --out says so.
-    The exit code is 0 when a gain was measured, 1 when there is none, 3 when a limit left it unmeasured.
+    The exit code is 0 when a gain was measured, 1 without one, 3 when a limit left it unmeasured.
     """
-    return _run(_OptimizeOptions(**options))
+    if not parted(options["suite"])[0].is_file():
+        raise click.UsageError(f"The file {options['suite']!r} does not exist. Name a suite, or a file of cases.")
+    agent, out = options["agent"], options["out"]
+    stem = Path((agent or options["suite"]).partition(".py:")[0]).stem
+    search = options["resume"] or options["lineage"] or Path(f"{stem}.search.jsonl")
+    _check(search=search, **options)
+    for name in ("out", "force", "lineage", "resume"):
+        del options[name]
+    try:
+        found = _search(**options, path=search)
+    except KeyboardInterrupt:
+        tell(f"Interrupted.\nThe work so far is stored. Continue with: --resume {shown_word(str(search))}")
+        return INTERRUPTED
+    click.echo(clean("\n\n".join(filter(None, (str(found), found.diff().rstrip("\n"))))))
+    tell(f"The search is stored in {search}", faint=True)
+    if found.is_better:
+        _write(found, _agent_file(agent), out)
+    if found.gain is None or (found.trained_before is None and found.ended.startswith("the limit")):
+        return LIMIT
+    return ANSWERED if found.is_better else FAILED
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _OptimizeOptions:
-    """The options as given on the command line. Raises UsageError for invalid combinations."""
-
-    suite: str
-    agent: str | None
-    budget: float | None
-    tokens: int | None
-    limits: tuple[str, ...]
-    model: str | None
-    offline: bool
-    proposer: str | None
-    improve: str
-    scorers: tuple[str, ...]
-    held_out: float
-    rounds: int
-    seed: int
-    concurrency: int
-    out: Path | None
-    force: bool
-    lineage: Path | None
-    resume: Path | None
-
-    def __post_init__(self) -> None:
-        if self.budget is None and self.tokens is None:
-            raise click.UsageError("The search has no limit. Set one: --budget DOLLARS or --tokens NUMBER.")
-        if self.offline and self.model:
-            raise click.UsageError("Use --offline or --model, not both: the offline model is another model.")
-        if self.lineage and self.resume:
-            raise click.UsageError("Use --lineage for a new search, or --resume to continue one.")
-        if self.resume is not None and not self.resume.is_file():
-            raise click.UsageError(f"There is no search {str(self.resume)!r} to go on with. Leave --resume out.")
-        if self.resume is None and self.kept.exists():
-            raise click.UsageError(
-                f"{self.kept} exists. Continue it with: --resume {self.kept}   Begin another with: --lineage NEWFILE"
-            )
-        if self.out is not None and self.out.exists() and not self.force:
-            raise click.UsageError(f"{self.out} already exists. Name another file, or overwrite it with --force.")
-        if self.out is not None and self.file is None:
-            raise click.UsageError(
-                "--out is for agents in text files. The changes of others are shown: put them into it."
-            )
-
-    @property
-    def file(self) -> Path | None:
-        """The text file of the agent; None if the agent comes from a program or from the settings."""
-        path = Path(self.agent) if self.agent else None
-        return path if path is not None and path.is_file() and path.suffix != ".py" else None
-
-    @property
-    def kept(self) -> Path:
-        """The file that stores the search."""
-        stem = Path((self.agent or self.suite).partition(".py:")[0]).stem
-        return self.resume or self.lineage or Path(f"{stem}.search.jsonl")
-
-    @property
-    def all_limits(self) -> Limits:
-        """The limits of the whole search. Raises ConfigError."""
-        from agentkit.cli.settings import limit_of
-        from agentkit.usage import UNLIMITED
-
-        given: dict[str, Any] = dict(map(limit_of, self.limits))
-        return replace(UNLIMITED, **{"cost": self.budget, "total_tokens": self.tokens, **given})
+def _agent_file(agent: str | None) -> Path | None:
+    """The text file of the agent; None if the agent comes from a program or from the settings."""
+    path = Path(agent) if agent else None
+    return path if path is not None and path.is_file() and path.suffix != ".py" else None
 
 
-def _run(wanted: _OptimizeOptions) -> int:
-    """Search, print the report and write the requested files; return the exit code."""
-    from agentkit.cli.display import clean
+def _check(*, agent: str | None, search: Path, out: Path | None, force: bool, **options: Any) -> None:
+    """Raise UsageError for invalid combinations of options."""
+    if options["budget"] is None and options["tokens"] is None:
+        raise click.UsageError("The search has no limit. Set one: --budget DOLLARS or --tokens NUMBER.")
+    if options["offline"] and options["model"]:
+        raise click.UsageError("Use --offline or --model, not both: the offline model is another model.")
+    if options["lineage"] and options["resume"]:
+        raise click.UsageError("Use --lineage for a new search, or --resume to continue one.")
+    if options["resume"] is not None and not search.is_file():
+        raise click.UsageError(f"The search {str(search)!r} does not exist. Leave --resume out.")
+    if options["resume"] is None and search.exists():
+        raise click.UsageError(
+            f"{search} exists. Continue it with: --resume {search}   Begin another with: --lineage NEWFILE"
+        )
+    if out is not None and out.exists() and not force:
+        raise click.UsageError(f"{out} already exists. Name another file, or overwrite it with --force.")
+    if out is not None and _agent_file(agent) is None:
+        raise click.UsageError("--out is for agents in text files. The changes of others are shown: put them into it.")
+
+
+def _search(
+    suite: str, agent: str | None, *, offline: bool, model: str | None, proposer: str | None, **options: Any
+) -> Improvement[Any]:
+    """Search for better texts. Raises UsageError, ConfigError, NoProvider and SessionError."""
     from agentkit.cli.eval import agents_in, suite_in
-    from agentkit.cli.settings import settings_here
+    from agentkit.cli.settings import limit_of, settings_here
     from agentkit.evals import optimize as improved
+    from agentkit.usage import UNLIMITED
 
-    settings = settings_here({"provider": "offline" if wanted.offline else None, "model": wanted.model})
+    settings = settings_here({"provider": "offline" if offline else None, "model": model})
     for note in settings.notes:
         tell(note, "yellow")
-    suite, beside = suite_in(wanted.suite, wanted.scorers)
-    agent = _only_agent(agents_in((wanted.agent,) if wanted.agent else (), beside, settings))
-    if wanted.offline or wanted.model:
-        agent.llm = settings.llm()
-    try:
-        found = improved(
-            agent,
-            suite,
-            limits=wanted.all_limits,
-            proposer=settings.llm(wanted.proposer) if wanted.proposer else None,
-            improve=[part.strip() for part in wanted.improve.split(",")],
-            held_out=wanted.held_out,
-            rounds=wanted.rounds,
-            seed=wanted.seed,
-            concurrency=wanted.concurrency,
-            path=wanted.kept,
-            progress=_tell_progress,
-        )
-    except KeyboardInterrupt:
-        tell(f"Interrupted.\nThe work so far is stored. Continue with: --resume {shown_word(str(wanted.kept))}")
-        return INTERRUPTED
-    changes = found.diff()
-    click.echo(clean("\n\n".join(filter(None, (str(found), changes.rstrip("\n"))))))
-    tell(f"The search is kept in {wanted.kept}", faint=True)
-    _write(wanted, found)
-    return _exit_code(found)
+    given: dict[str, Any] = dict(map(limit_of, options.pop("limits")))
+    given = {"cost": options.pop("budget"), "total_tokens": options.pop("tokens"), **given}
+    found, beside = suite_in(suite, options.pop("scorers"))
+    tried = _only_agent(agents_in((agent,) if agent else (), beside, settings))
+    if offline or model:
+        tried.llm = settings.llm()
+    options["improve"] = [part.strip() for part in options["improve"].split(",")]
+    llm = settings.llm(proposer) if proposer else None
+    return improved(tried, found, limits=replace(UNLIMITED, **given), proposer=llm, progress=_tell_progress, **options)
 
 
 def _only_agent(agents: Mapping[str, Any]) -> Agent[Any]:
@@ -184,7 +147,7 @@ def _only_agent(agents: Mapping[str, Any]) -> Agent[Any]:
     from agentkit.agents.agent import Agent
 
     if len(agents) > 1:
-        raise click.UsageError(f"Which agent is meant: {', '.join(agents)}? Name one: --agent NAME")
+        raise click.UsageError(f"Several agents can be improved: {', '.join(agents)}. Name one: --agent NAME")
     ((name, agent),) = agents.items()
     if not isinstance(agent, Agent):
         raise click.UsageError(f"{name} is a function, which has no texts to improve. Name an agent.")
@@ -197,17 +160,15 @@ def _tell_progress(tried: EvaluatedCandidate) -> None:
     tell(f"{what}: {tried.verdict}{score}", faint=True)
 
 
-def _write(wanted: _OptimizeOptions, found: Improvement[Any]) -> None:
+def _write(found: Improvement[Any], file: Path | None, out: Path | None) -> None:
     """Write the improved agent if --out is given, and name changes that must be made by hand."""
     from agentkit.evals.report import write_whole
 
-    if not found.is_better:
-        return
     if any(part != "instruction" for part in found.best.changed(found.original)):
-        tell("Descriptions of tools stand in the code of the tools: put them there, as the changes show.", "yellow")
-    if wanted.out is not None and wanted.file is not None:
-        write_whole(wanted.out, rewritten(wanted.file, found.best.texts.get("instruction")))
-        tell(f"Written: {wanted.out}", faint=True)
+        tell("Descriptions of tools are part of the tools' code: put them there, as the changes show.", "yellow")
+    if out is not None and file is not None:
+        write_whole(out, rewritten(file, found.best.texts.get("instruction")))
+        tell(f"Written: {out}", faint=True)
 
 
 def rewritten(file: Path, instruction: str | None) -> str:
@@ -229,11 +190,3 @@ def rewritten(file: Path, instruction: str | None) -> str:
         if new == wanted and new.tools.names == old.tools.names:
             return text
     raise ConfigError(f"The instruction of {file} cannot be replaced. Put it there yourself, as the changes show.")
-
-
-def _exit_code(found: Improvement[Any]) -> int:
-    """The exit code for the result of a search."""
-    is_cut_off = found.trained_before is None and found.ended.startswith("the limit")
-    if found.gain is None or is_cut_off:
-        return LIMIT
-    return ANSWERED if found.is_better else FAILED

@@ -1,4 +1,4 @@
-"""`agentkit serve`: an agent as an OpenAI-compatible endpoint and a chat page."""
+"""`agentkit serve` and `agentkit acp`: an agent for programs, pages, other agents and editors."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import click
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
 from agentkit.cli.ask_options import AskOptions, answering
-from agentkit.cli.completion import PLACE, session_names
+from agentkit.cli.options import PLACE, WholeNumber, session_names
 from agentkit.cli.terminal import ANSWERED, tell
-from agentkit.cli.tools import WholeNumber
 from agentkit.errors import MissingExtra
 from agentkit.http_security import is_local, listening, origin_of, server_of
 from agentkit.server import app
@@ -34,8 +33,8 @@ Examples:
 
 \b
 For a client of OpenAI: base URL http://127.0.0.1:8080/v1, model agentkit,
-and the token as API key. What must be asked for is asked on the page, and
-denied to other clients.
+and the token as API key. Calls that need approval are asked about on the
+page, and denied to other clients.
 """
 
 
@@ -53,7 +52,7 @@ denied to other clients.
 def serve(**options: Any) -> int:
     """Serve the agent until Ctrl-C.
 
-    Other programs reach it under /v1 as they reach OpenAI; at / is a page with the conversations that are kept. Without
+    Other programs reach it under /v1 as they reach OpenAI; at / is a page with the stored conversations. Without
     --host nobody else can reach this machine's port, and nobody gets in without the token.
     """
     from agentkit.cli.ask_options import AskOptions
@@ -66,6 +65,35 @@ _UNENCRYPTED = (
     "Warning: other machines can reach this port, and all of it, the token too, travels unencrypted. "
     "Put a server that speaks TLS in front of it."
 )
+
+
+_ACP_EXAMPLES = """\b
+Example, in the settings of an editor:
+  "agent_servers": {"agentkit": {"command": "agentkit", "args": ["acp", "-t", "core,files"]}}
+"""
+
+
+@click.command(short_help="Serve an editor over standard input and output.", epilog=_ACP_EXAMPLES)
+@answering
+@PLACE
+def acp(**options: Any) -> int:
+    """Serve an editor that speaks the Agent Client Protocol, and that starts this command.
+
+    Files and commands are those of the editor's folder. What must be asked for is asked in the editor, with the diff.
+    """
+    import asyncio
+
+    from agentkit.cli.ask_options import AskOptions
+    from agentkit.server.acp import serve_editor
+    from agentkit.sessions.stores import store_at
+
+    order = AskOptions(**options)
+    for note in order.settings.notes:
+        tell(note, "yellow")
+    agent = order.settings.agent()
+    _ = agent.llm  # fail at startup if no model is configured
+    asyncio.run(serve_editor(agent, store_at(order.place)))
+    return ANSWERED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,27 +1,29 @@
-"""`agentkit sessions`, `show` and `undo`: list, display, export and revert stored runs."""
+"""`agentkit sessions`, `show`, `replay` and `undo`: list, display, export, replay and revert stored runs."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from dataclasses import asdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from agentkit.cli.completion import PLACE, session_names
-from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, remedied, shown_word, tell
-from agentkit.cli.tools import WholeNumber
+from agentkit.cli.options import PLACE, WholeNumber, session_names
+from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, clean, document_text, remedied, shown_word, tell
+from agentkit.errors import AgentKitError
 
 if TYPE_CHECKING:
     from agentkit.sessions.cassettes.entries import Entry
     from agentkit.sessions.codec import Data
     from agentkit.sessions.session import Session
+    from agentkit.sessions.transcript import RunStory
     from agentkit.workspace.journal import Journal, Record
     from agentkit.workspace.snapshots import FileChange
-
 
 _EXAMPLES = """\b
 Examples:
@@ -43,8 +45,7 @@ def sessions() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def list_sessions(*, place: str | None, as_json: bool) -> None:
     """List the sessions, the newest change first."""
-    from agentkit.cli.display import clean, document_text
-    from agentkit.cli.run_page import summary_line
+    from agentkit.cli.export import summary_line
     from agentkit.sessions.session import Session
 
     summaries = Session.summaries(place)
@@ -66,9 +67,9 @@ def list_sessions(*, place: str | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def search(*, query: tuple[str, ...], limit: int, place: str | None, as_json: bool) -> int:
     """Find the sessions whose prompts, answers and tool calls contain all words of QUERY."""
-    from agentkit.cli.display import clean, document_text
-    from agentkit.sessions.search import search_sessions
+    from agentkit.cli.terminal import clean, document_text
     from agentkit.sessions.stores import store_at
+    from agentkit.sessions.transcript import search_sessions
 
     found = list(search_sessions(store_at(place), " ".join(query), limit))
     if as_json:
@@ -89,7 +90,6 @@ def search(*, query: tuple[str, ...], limit: int, place: str | None, as_json: bo
 @click.option("--dry-run", is_flag=True, help="List the sessions, and delete none.")
 def prune(*, age: str, place: str | None, yes: bool, dry_run: bool) -> int:
     """Delete the sessions that did not change for AGE. At a terminal you are asked first."""
-    from agentkit.cli.display import clean
     from agentkit.event_rendering import count_text
     from agentkit.sessions.session import Session
 
@@ -126,7 +126,6 @@ def _seconds(age: str) -> float:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with every entry.")
 def show_session(*, name: str, place: str | None, as_json: bool) -> None:
     """Show the messages and calls of the session NAME."""
-    from agentkit.cli.display import clean, document_text
     from agentkit.sessions.codec import encode_entry
 
     session = _session(name, place)
@@ -220,18 +219,17 @@ _READABLE = "Give a file that --record, --jsonl or agentkit sessions export wrot
 )
 def show(*, file: Path, html: Path | None) -> None:
     """Show the runs in FILE, a cassette or an exported session: prompts, calls, decisions, changes, money."""
-    from agentkit.cli.display import clean
     from agentkit.sessions.transcript import stories
 
     header, entries = recorded(file)
     runs = stories(entries)
     if html is None:
-        from agentkit.cli.run_page import heading, money
+        from agentkit.cli.export import heading, money
         from agentkit.sessions.transcript import show_text
 
         click.echo(clean(show_text(heading(header), runs, money)))
         return
-    from agentkit.cli.run_page import page
+    from agentkit.cli.export import page
 
     with open(html, "w", encoding="utf-8", opener=_for_the_owner) as stream:
         stream.write(page(file.name, header, runs))
@@ -267,7 +265,6 @@ def undo(*, run: str | None, as_list: bool, as_diff: bool, yes: bool) -> int:
 
     At a terminal you are asked first. Nothing is undone if a file was changed since.
     """
-    from agentkit.cli.display import clean
     from agentkit.redaction import redact
     from agentkit.workspace.journal import Journal
 
@@ -330,10 +327,10 @@ def _last_here(records: list[Record]) -> Record | None:
     open_records = [record for record in records if not record.is_undone]
     found = next((record for record in open_records if _folder(record) == here), None)
     if found is None:
-        told = f"There is nothing to undo in {here}.\n{_SEE_LIST}"
+        text = f"There is nothing to undo in {here}.\n{_SEE_LIST}"
         if open_records:
-            told += f"\nThe latest run elsewhere: agentkit undo {open_records[0].id} (in {_folder(open_records[0])})."
-        click.echo(told, err=True)
+            text += f"\nThe latest run elsewhere: agentkit undo {open_records[0].id} (in {_folder(open_records[0])})."
+        click.echo(text, err=True)
     return found
 
 
@@ -345,3 +342,107 @@ def _line(record: Record) -> str:
     state = "undone" if record.is_undone else f"{len(record.changes)} changed"
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.started))
     return f"{record.id}  {when}  {state}  {_folder(record)}  {record.label}"
+
+
+_REPLAY_EXAMPLES = """\b
+Examples:
+  agentkit replay trip.cassette              play the recorded runs
+  agentkit replay trip.cassette program.py   run a program on the recorded answers
+"""
+
+
+@click.command(
+    short_help="Replay a recorded run, or run a program on it.",
+    epilog=_REPLAY_EXAMPLES,
+    context_settings={"allow_interspersed_args": False},
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM ARGUMENT...]")
+@click.option("--partial", is_flag=True, help="The program need not use everything that was recorded.")
+def replay(*, file: Path, program: tuple[str, ...], partial: bool) -> None:
+    """Play the runs in FILE; or run the Python file PROGRAM, and answer from FILE what it asks models, tools, people.
+
+    The program sees no network through agentkit and needs no key. What it asks otherwise than recorded is an error.
+    """
+    if not program:
+        _play(file)
+        return
+    from agentkit.testing.scripted_llm import replay as replayed
+
+    if not Path(program[0]).is_file():
+        raise click.UsageError(f"The program {program[0]!r} does not exist. Name a Python file.")
+    try:
+        with replayed(file, partial=partial):
+            _run_program(program)
+    except (AgentKitError, click.exceptions.Exit):
+        raise
+    except Exception as error:
+        _tell_as_python(error, program[0])
+        raise click.exceptions.Exit(FAILED) from error
+
+
+def _tell_as_python(error: Exception, program: str) -> None:
+    """Print the program's exception as Python does, starting at the program's first frame."""
+    import traceback
+
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename != program:
+        frames = frames.tb_next
+    click.echo("".join(traceback.format_exception(error.with_traceback(frames))).rstrip(), err=True)
+
+
+def _run_program(program: tuple[str, ...]) -> None:
+    """Run a Python file as Python would. Raises Exit if it exits with a non-zero code."""
+    import runpy
+
+    try:
+        with _own_arguments(program):
+            runpy.run_path(program[0], run_name="__main__")
+    except SystemExit as ended:
+        if isinstance(ended.code, str):
+            click.echo(ended.code, err=True)
+        if ended.code:
+            raise click.exceptions.Exit(ended.code if isinstance(ended.code, int) else FAILED) from None
+
+
+@contextmanager
+def _own_arguments(program: tuple[str, ...]) -> Iterator[None]:
+    """Set the program's arguments and folder for the block, as if Python had started it."""
+    arguments, folder = sys.argv, sys.path[0]
+    sys.argv, sys.path[0] = list(program), str(Path(program[0]).resolve().parent)
+    try:
+        yield
+    finally:
+        sys.argv, sys.path[0] = arguments, folder
+
+
+def _play(file: Path) -> None:
+    from agentkit.sessions.transcript import stories
+
+    _, entries = recorded(file)
+    for run in stories(entries):
+        _play_run(run)
+
+
+def _play_run(run: RunStory) -> None:
+    """Print the answer on stdout and everything before it on stderr, as `ask` does."""
+    from agentkit.cli.display import call_line
+    from agentkit.event_rendering import content_text
+    from agentkit.events import ResponseReceived, ToolCallFinished
+    from agentkit.sessions.transcript import CallStory, content_of
+
+    prompt = "…" if run.prompt is None else content_text(run.prompt, "\n")
+    click.echo(clean(f"> {prompt}"), err=True)
+    for step in run.steps:
+        if isinstance(step, CallStory):
+            if step.result is not None:
+                result = replace(step.result, value=content_of(step.result.content))
+                click.echo(f"  {call_line(ToolCallFinished(step.call, result))}", err=True)
+        elif isinstance(step.milestone, ResponseReceived):
+            if step.milestone.response.text:
+                click.echo(clean(step.milestone.response.text))
+        else:
+            description = step.milestone.describe()
+            click.echo(clean("  " + ": ".join(filter(None, (description.title, description.text)))), err=True)
+    if run.end is not None and run.end.changes:
+        click.echo(clean(run.end.changes), err=True)

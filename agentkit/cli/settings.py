@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
-from agentkit.atomic_write import write_whole
-from agentkit.errors import ConfigError, UnknownTool
+from agentkit.atomic_write import store
+from agentkit.errors import ConfigError, NoProvider, UnknownTool
 from agentkit.event_rendering import suggestion
 from agentkit.levels import SafetyLevel
-from agentkit.lines import split_lines
 from agentkit.settings import environment, settings_file, state_folder
+from agentkit.text_encoding import split_lines
 from agentkit.usage import Limits, is_whole
 
 if TYPE_CHECKING:
@@ -65,25 +65,38 @@ def _limits(value: object) -> dict[str, Any]:
         if name not in LIMIT_NAMES:
             raise ConfigError(unknown("limit", name, LIMIT_NAMES))
     limits: dict[str, Any] = {name: None if each is False else each for name, each in given.items()}
-    Limits(**{name: each for name, each in limits.items() if name != "iterations"})
-    if not is_whole(limits.get("iterations", 1), 1):
-        raise ConfigError(f"takes a whole number of at least 1 for iterations. Got {limits['iterations']!r:.200}.")
+    _check_limits(limits)
     return limits
 
 
+def _check_limits(limits: Mapping[str, Any]) -> None:
+    """Raise ConfigError for values that are not limits, in the words of the command line."""
+    iterations = limits.get("iterations", 1)
+    if not is_whole(iterations, 1):
+        raise ConfigError(f"The limit iterations takes a whole number of at least 1. Got {iterations!r:.200}.")
+    try:
+        Limits(**{name: value for name, value in limits.items() if name != "iterations"})
+    except ConfigError as error:
+        text = re.sub(r"Limits\((\w+)=\) takes", r"The limit \1 takes", str(error)).replace(
+            "or None for", "or none for"
+        )
+        raise ConfigError(text) from None
+
+
 def _options(value: object) -> dict[str, Any]:
-    given = dict(map(_option_of, value.split(","))) if isinstance(value, str) else value
+    given = _pairs(value) if isinstance(value, str) else value
     if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
         raise ConfigError(f"takes a table, such as {{ temperature = 0.2 }}. Got {value!r:.200}.")
     return given
 
 
-def _option_of(word: str) -> tuple[str, Any]:
-    """Parse a model option written as `temperature=0.2`. Raises ConfigError."""
-    name, equals, value = (part.strip() for part in word.partition("="))
-    if not name or not equals:
-        raise ConfigError(f"takes options such as temperature=0.2. Got {word!r:.80}.")
-    return name, option_value(value)
+def _pairs(text: str) -> dict[str, Any]:
+    """Parse model options written as `temperature=0.2,seed=1`. Raises ConfigError."""
+    words = [(word, *map(str.strip, word.partition("="))) for word in text.split(",")]
+    for word, name, equals, _ in words:
+        if not name or not equals:
+            raise ConfigError(f"takes options such as temperature=0.2. Got {word!r:.80}.")
+    return {name: option_value(value) for _, name, _, value in words}
 
 
 def option_value(text: str) -> Any:
@@ -130,7 +143,9 @@ def limit_of(word: str) -> tuple[str, Any]:
         raise ConfigError(unknown("limit", name, LIMIT_NAMES))
     if not equals or not value:
         raise ConfigError(f"The limit {name} has no value. Write it as {name}=NUMBER, or {name}=none for no limit.")
-    return name, _number(name, value)
+    number = _number(name, value)
+    _check_limits({name: number})
+    return name, number
 
 
 def split_names(words: Iterable[str]) -> tuple[str, ...]:
@@ -141,7 +156,7 @@ def split_names(words: Iterable[str]) -> tuple[str, ...]:
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """The error text for an unknown name."""
     known = list(known)
-    return f"There is no {kind} {name!r:.80}.{suggestion(name, known)} Known: {', '.join(known)}."
+    return f"No {kind} is named {name!r:.80}.{suggestion(name, known)} Known: {', '.join(known)}."
 
 
 def _number(name: str, value: str) -> Any:
@@ -238,16 +253,16 @@ def _read(path: Path) -> SettingsFile | None:
 def parsed(path: Path, text: str, name: str, value: object) -> Any:
     """Validate a setting's value. Raises ConfigError with file and line."""
     if name not in KEYS:
-        told = unknown("setting", name, KEYS)
+        message = unknown("setting", name, KEYS)
         if _SECRET.search(name):
-            told = f"There is no setting {name!r:.80}. Store a key with: agentkit keys set openai"
-        raise ConfigError(f"{_place(path, text, name)}: {told}")
+            message = f"{name!r:.80} is not a setting. Store a key with: agentkit keys set openai"
+        raise ConfigError(f"{_place(path, text, name)}: {message}")
     try:
         return KEYS[name](value)
     except ConfigError as error:
-        told = str(error)
-        told = f"{name} {told}" if told.startswith("takes ") else told
-        raise ConfigError(f"{_place(path, text, _inner(value, told) or name)}: {told}") from None
+        message = str(error)
+        message = f"{name} {message}" if message.startswith("takes ") else message
+        raise ConfigError(f"{_place(path, text, _inner(value, message) or name)}: {message}") from None
 
 
 def _inner(value: object, told: str) -> str | None:
@@ -281,25 +296,42 @@ def set_in_file(path: Path, key: str, value: str) -> None:
     """Set a value in a settings file; its other lines and comments stay. Raises ConfigError for an invalid value."""
     table, _, name = key.rpartition(".")
     if (table or key) not in KEYS or (table and table not in _TABLES) or (key in _TABLES):
-        told = unknown("setting", key, [*(each for each in KEYS if each not in _TABLES), *LIMIT_KEYS])
-        raise ConfigError(f"{key} is a table. Set one of its values: {key}.NAME" if key in _TABLES else told)
+        message = unknown("setting", key, [*(each for each in KEYS if each not in _TABLES), *LIMIT_KEYS])
+        raise ConfigError(f"{key} is a table. Set one of its values: {key}.NAME" if key in _TABLES else message)
     try:
         before = path.read_text("utf-8") if path.exists() else _NEW_FILE
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {error}. Correct or move the file.") from None
+    _check_names(table, key, value)
     text = _with_line(before, table, name, f"{name} = {_toml(table, name, value)}")
     file = path.with_name(f"{path.name}.new")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(file, text)
+        store(file, text)
         _read(file)  # raises for a value that is not valid
         file.replace(path)
     except ConfigError as error:
-        raise ConfigError(f"{key} was not set. {error}".replace(str(file), str(path))) from None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}. Is its folder writable?") from None
+        reason = re.sub(rf"^{re.escape(str(file))}(, line \d+)?: ", "", str(error))
+        raise ConfigError(f"{key} was not set: {reason}") from None
     finally:
         file.unlink(missing_ok=True)
+
+
+def _check_names(table: str, key: str, value: str) -> None:
+    """Raise ConfigError for a provider, tool or model prefix that does not exist."""
+    from agentkit.cli.programs import is_own, tools_named
+    from agentkit.llm.detection import PROVIDERS
+    from agentkit.tools.plugins import installed
+
+    providers = (*PROVIDERS, *installed("providers"))
+    if key == "provider" and value.lower() not in providers:
+        raise ConfigError(unknown("provider", value, providers))
+    prefix, colon, _ = value.partition(":")
+    is_prefix = bool(colon) and prefix.isidentifier() and suggestion(prefix, providers)
+    if (key == "model" or table == "aliases") and is_prefix and prefix.lower() not in providers:
+        raise ConfigError(unknown("provider", prefix, providers))
+    if key == "tools":
+        plugins = installed("tools")
+        tools_named(name for name in split_names([value]) if not is_own(name) and name.partition(":")[0] not in plugins)
 
 
 LIMIT_KEYS = tuple(f"limits.{name}" for name in LIMIT_NAMES)
@@ -343,12 +375,7 @@ def is_trusted(file: SettingsFile) -> bool:
 def trust(file: SettingsFile) -> None:
     """Store that the user trusts this file with its current content. Raises ConfigError if it cannot be written."""
     kept = json.dumps({**_known(), str(file.path): _fingerprint(file)}, indent=2)
-    path = _path()
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(path, kept)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror}. Is its folder writable?") from None
+    store(_path(), kept)
 
 
 def _known() -> dict[str, str]:
@@ -442,7 +469,7 @@ class Settings:
     @property
     def tools(self) -> Toolset:
         """The tools of the agent. Raises UnknownTool, and ConfigError for a file without tools."""
-        from agentkit.cli.loading import tools_named
+        from agentkit.cli.programs import tools_named
 
         if self.made is not None and not self.is_flag("tools"):
             return self.made.tools
@@ -484,11 +511,11 @@ class Settings:
                 f"The model {named!r} cannot be used: {by} selects the offline model. "
                 f"Write the provider before the model, as in openai:{named}."
             )
-        first = LLM(**with_stored_key(given))
+        first = _first_llm(given, model)
         return self._with_options(first if model is None else first.with_model(model))
 
     def _resolved(self, model: str | None) -> str | None:
-        """The model that an alias stands for; any other name unchanged."""
+        """The model behind an alias; any other name unchanged."""
         aliases: Mapping[str, str] = self.of("aliases")
         return None if model is None else aliases.get(model, model)
 
@@ -512,10 +539,11 @@ class Settings:
             return self._ordered(self.made, **more)
         from agentkit.agents.agent import Agent
 
-        told: dict[str, Any] = {name: self.of(name) for name in ("instruction", "safety")}
-        told |= {"llm": self.llm(), "limits": self.limits, "workspace": self.workspace, "listeners": self.listeners}
-        told["max_iterations"] = self.of("limits.iterations")
-        return Agent(self.name, self.tools, **told, **more)
+        tools = self.tools  # a misspelt tool is reported before a missing key
+        data: dict[str, Any] = {name: self.of(name) for name in ("instruction", "safety")}
+        data |= {"llm": self.llm(), "limits": self.limits, "workspace": self.workspace, "listeners": self.listeners}
+        data["max_iterations"] = self.of("limits.iterations")
+        return Agent(self.name, tools, **data, **more)
 
     def _ordered(
         self,
@@ -528,9 +556,7 @@ class Settings:
     ) -> Agent[Any]:
         """Copy a program's agent and apply these settings. Raises ConfigError if an output type is given."""
         if output_type is not None:
-            raise ConfigError(
-                f"The type of its answers is said where {made.name!r} is made: output_type=. Leave out --schema."
-            )
+            raise ConfigError(f"The type of the answers is part of {made.name!r}: output_type=. Leave out --schema.")
         from agentkit.sessions.session import Session
 
         agent = made.within(session or Session())
@@ -544,13 +570,26 @@ class Settings:
         return agent
 
 
+def _first_llm(given: Mapping[str, Any], model: str | None) -> LLM:
+    """The client of the settings; without a provider, the error about the named model, if there is one."""
+    from agentkit.cli.keys import with_stored_key
+    from agentkit.llm.client import LLM
+
+    try:
+        return LLM(**with_stored_key(given))
+    except NoProvider:
+        if model is None or any(given.values()):
+            raise
+        return LLM(**with_stored_key({"model": model}))
+
+
 def _of_plugin(model: str) -> LLM | None:
     """The client of a plugin for `PLUGIN:MODEL`; None for the models of other providers. Raises ConfigError."""
     from agentkit.llm.detection import wishes_for
 
     if ":" not in model or "|" in model or wishes_for(model) is not None:
         return None
-    from agentkit.cli.plugins import plugin_llm
+    from agentkit.cli.programs import plugin_llm
 
     return plugin_llm(model)
 
@@ -594,38 +633,38 @@ def _unanswered(values: Mapping[str, Setting], described: Path | None) -> Iterat
 def _described(path: Path) -> tuple[Layer, dict[str, Any]]:
     """The settings in an agent file, and its other fields. The default session of a file is for programs only."""
     from agentkit.agents.agent_file import own_session, read_manifesto
-    from agentkit.cli.loading import is_program, made_by
+    from agentkit.cli.programs import is_program, made_by
 
     if is_program(path):
         made = made_by(str(path))
         return Layer(str(path), _text_of(made)), {"name": made.name, "made": made}
-    told = read_manifesto(path)
-    if told.tool_calling is not None:  # its tools have names of their own
+    described = read_manifesto(path)
+    if described.tool_calling is not None:  # its tools have other names
         from agentkit.agents.agent import Agent
 
         made = Agent.from_file(path)
         return Layer(str(path), _text_of(made)), {"name": made.name, "made": made}
-    said: dict[str, Any] = {"instruction": told.instruction, "tools": told.tools.names}
-    said |= {key: getattr(told, key) for key in ("model", "safety") if getattr(told, key) is not None}
-    said["limits"] = _said_limits(told.limits or Limits())
-    said["limits"] |= {} if told.max_iterations is None else {"iterations": told.max_iterations}
-    if told.session != own_session(path):
-        said["session"] = told.session or ""
-    return Layer(str(path), said), {"name": told.name, "workspace": told.workspace}
+    data: dict[str, Any] = {"instruction": described.instruction, "tools": described.tools.names}
+    data |= {key: getattr(described, key) for key in ("model", "safety") if getattr(described, key) is not None}
+    data["limits"] = _said_limits(described.limits or Limits())
+    data["limits"] |= {} if described.max_iterations is None else {"iterations": described.max_iterations}
+    if described.session != own_session(path):
+        data["session"] = described.session or ""
+    return Layer(str(path), data), {"name": described.name, "workspace": described.workspace}
 
 
 def _text_of(made: Agent[Any]) -> dict[str, Any]:
     """The settings of a program's agent: they override environment and files, and flags override them."""
-    said: dict[str, Any] = {"safety": made.policy.level, "tools": made.tools.names}
-    said["limits"] = {"iterations": made.max_iterations, **_said_limits(made.limits)}
+    data: dict[str, Any] = {"safety": made.policy.level, "tools": made.tools.names}
+    data["limits"] = {"iterations": made.max_iterations, **_said_limits(made.limits)}
     if isinstance(made.configured_session, str):
-        said["session"] = made.configured_session
-    return said
+        data["session"] = made.configured_session
+    return data
 
 
 def _said_limits(limits: Limits) -> dict[str, Any]:
     """The limits that differ from the defaults, by name."""
-    return {each.name: said for each in fields(Limits) if (said := getattr(limits, each.name)) != each.default}
+    return {each.name: value for each in fields(Limits) if (value := getattr(limits, each.name)) != each.default}
 
 
 def _of_environment() -> dict[str, Any]:
@@ -664,7 +703,7 @@ def _allowed(project: SettingsFile, below: list[Layer]) -> tuple[dict[str, Any],
 
 def check_project(project: SettingsFile) -> None:
     """Raise ConfigError for values that no project may set: where questions and keys go, programs, wider safety."""
-    from agentkit.cli.loading import is_own
+    from agentkit.cli.programs import is_own
     from agentkit.llm.client import parted
     from agentkit.llm.detection import wishes_for
 
@@ -711,7 +750,7 @@ def _narrowed(limits: Mapping[str, Any], below: list[Layer]) -> dict[str, Any]:
 
 def _fewer(names: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
     """The tools that are named and also allowed. Only the user can name programs."""
-    from agentkit.cli.loading import is_own
+    from agentkit.cli.programs import is_own
     from agentkit.tools import catalog
 
     known = set(catalog.named(name for name in allowed if not is_own(name)).names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import sys
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from agentkit.lines import split_lines
 from agentkit.settings import has_colour, is_terminal
+from agentkit.text_encoding import split_lines
 
 if TYPE_CHECKING:
     from agentkit.agents.result import RunResult
@@ -37,8 +38,6 @@ _ADVICE = (
 
 def tell(text: str, colour: str | None = None, *, faint: bool = False) -> None:
     """Write a line to stderr, without terminal control sequences."""
-    from agentkit.cli.display import clean
-
     styled = click.style(clean(text), fg=colour, dim=faint or None) if colour or faint else clean(text)
     click.echo(styled, err=True, color=has_colour(sys.stderr))
 
@@ -47,10 +46,10 @@ def tell_error(error: BaseException, advice: str = "") -> None:
     """Print an error on one line, and its remedy below."""
     text = _os_text(error) if isinstance(error, OSError) and error.strerror else str(error)
     what, remedy = halves(text or type(error).__name__)
-    told = "\n".join(filter(None, (remedy, advice))) or _advice(error)
+    hints = "\n".join(filter(None, (remedy, advice))) or _advice(error)
     tell(fitted(f"Error: {what}", sys.stderr), "red")
-    if told:
-        tell(fitted(told, sys.stderr))
+    if hints:
+        tell(fitted(hints, sys.stderr))
 
 
 def fitted(text: str, stream: TextIO | None, indent: int = 0) -> str:
@@ -128,6 +127,47 @@ def _advice(error: BaseException) -> str:
     return next((advice for name, advice in _ADVICE if name in kinds), "")
 
 
+SCHEMA_VERSION = 1
+_MAX_LINE_CHARS = 100
+_UNSEEN = (
+    "\x7f-\x9f"  # DEL and the C1 control characters
+    "\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"  # zero-width and direction marks
+    "\U000e0000-\U000e007f"  # tag characters: invisible text
+    "\ud800-\udfff"  # surrogates, which no output can encode
+)
+_CONTROL = re.compile(
+    "\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b.?"  # escape sequences
+    f"|[\x00-\x08\x0b-\x1f{_UNSEEN}]"  # control characters other than tab and newline
+)
+
+
+def clean(text: str) -> str:
+    """Text without terminal control sequences, zero-width and direction marks, tags and surrogates."""
+    return _CONTROL.sub("", text)
+
+
+def json_text(document: object) -> str:
+    """Render a document as indented JSON; characters that `clean` would remove are escaped."""
+    return escaped(json.dumps(document, ensure_ascii=False, indent=2))
+
+
+def document_text(**fields: object) -> str:
+    """The output of `--json`: an object with the version of its schema."""
+    return json_text({"schema_version": SCHEMA_VERSION, **fields})
+
+
+def escaped(text: str) -> str:
+    """Escape the characters in a JSON text that `clean` would remove."""
+    return re.sub(f"[{_UNSEEN}]", lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def line_text(text: str, most_chars: int = _MAX_LINE_CHARS) -> str:
+    """A text on one line, cleaned and truncated."""
+    from agentkit.event_rendering import cut
+
+    return cut(" ".join(clean(text).split()), most_chars)
+
+
 ANSWERED = 0
 FAILED = 1
 USAGE = 2
@@ -188,8 +228,6 @@ class StatusLine:
 
 def _line(sign: str, text: str, seconds: float) -> str:
     """Sign, text and seconds, cut to the terminal's width."""
-    from agentkit.cli.display import line_text
-
     columns = shutil.get_terminal_size().columns
     tail = f" {seconds:.0f} s"
     room = max(1, columns - len(tail) - len(sign) - 2)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentkit.cli.completion import safety_levels, tool_names
-from agentkit.cli.terminal import ANSWERED, FAILED, REFUSED, USAGE, fitted, tell_error
-from agentkit.lines import split_lines
+from agentkit.cli.options import safety_levels, tool_names
+from agentkit.cli.terminal import ANSWERED, FAILED, REFUSED, USAGE, clean, document_text, fitted, json_text, tell_error
+from agentkit.text_encoding import split_lines
 
 if TYPE_CHECKING:
     from agentkit.messages import ToolResult
@@ -35,8 +35,7 @@ def tools() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: name, level, description, parameters.")
 def list_tools(*, names: tuple[str, ...], as_json: bool) -> None:
     """List every tool with its safety level, or those of the collections and files NAME: core, web, FILE.py."""
-    from agentkit.cli.display import clean, json_text
-    from agentkit.cli.loading import tools_named
+    from agentkit.cli.programs import tools_named
     from agentkit.cli.settings import split_names
     from agentkit.tools.catalog import all_tools
 
@@ -55,16 +54,15 @@ def list_tools(*, names: tuple[str, ...], as_json: bool) -> None:
         return
     width = max(len(name) for name in known.names)
     for tool in known:
-        told = f"{tool.name:<{width}}  {tool.level.name:<7}  {split_lines(_described(tool))[0]}"
-        click.echo(fitted(clean(told), sys.stdout, width + 11))
+        text = f"{tool.name:<{width}}  {tool.level.name:<7}  {split_lines(_described(tool))[0]}"
+        click.echo(fitted(clean(text), sys.stdout, width + 11))
 
 
 @tools.command("show")
 @click.argument("name", shell_complete=tool_names)
 def show_tool(name: str) -> None:
     """Show the description of the tool NAME that a model receives."""
-    from agentkit.cli.display import clean, json_text
-    from agentkit.cli.loading import tool_named
+    from agentkit.cli.programs import tool_named
 
     tool = tool_named(name)
     click.echo(clean(f"{tool.name}  {tool.level.name}\n\n{_described(tool)}\n"))
@@ -83,7 +81,7 @@ def _described(tool: AnyTool) -> str:
 @click.option("--confirm", is_flag=True, help="Let this call delete or overwrite for good, as rm -rf does.")
 def run_tool(*, name: str, arguments: tuple[str, ...], as_json: bool, confirm: bool) -> int:
     """Run the tool NAME. You call it yourself, so nobody is asked; what its judge denies stays denied."""
-    from agentkit.cli.display import document_text, result_fields, value_text
+    from agentkit.cli.display import result_fields, value_text
     from agentkit.errors import AgentKitError
 
     tool = _ready(name)
@@ -106,7 +104,7 @@ def _ready(name: str) -> AnyTool:
 
     if name in core_tools.names:
         return core_tools.find(name)
-    from agentkit.cli.loading import tool_named
+    from agentkit.cli.programs import tool_named
     from agentkit.workspace.journal import Journal
     from agentkit.workspace.workspace import Workspace
 
@@ -157,8 +155,8 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print the decision as one JSON document.")
 def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_json: bool) -> int:
     """Say whether the tool NAME may be called like this, and why. Nothing is run."""
-    from agentkit.cli.display import clean, document_text, shell_remedy
-    from agentkit.cli.loading import tool_named
+    from agentkit.cli.display import shell_remedy
+    from agentkit.cli.programs import tool_named
     from agentkit.cli.settings import settings_here
     from agentkit.levels import SafetyLevel
     from agentkit.safety.policy import Policy
@@ -179,18 +177,6 @@ def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_jso
 
 _MISTAKEN = re.compile(r"[a-z][a-z0-9_]*=(?!=)")
 """Matches a mistyped parameter name, but not a variable before a command, `LANG=C sort`, or a comparison, `a==b`."""
-
-
-class WholeNumber(click.IntRange):
-    """A whole number within bounds, shown as NUMBER in help and errors."""
-
-    name = "number"
-
-
-class Fraction(click.FloatRange):
-    """A number within bounds, shown as NUMBER in help and errors."""
-
-    name = "number"
 
 
 def named_arguments(tool: AnyTool, words: tuple[str, ...]) -> dict[str, str]:

@@ -42,9 +42,8 @@ from agentkit.safety.approval import NOBODY, Grants, answered
 from agentkit.safety.data_flow import labels_of
 from agentkit.safety.policy import Policy
 from agentkit.sandbox.isolation import check_isolation
-from agentkit.sandbox.python import PYTHON_LIMITS, run_program
+from agentkit.sandbox.python import PYTHON_LIMITS, Answer, run_program
 from agentkit.sandbox.rpc_guest import MAX_BYTES
-from agentkit.sandbox.rpc_host import Answer
 from agentkit.sandbox.watchdog import Cancellation, ProcessLimits, run_cancellable
 from agentkit.sessions.run_log import SessionRun
 from agentkit.sessions.run_state import RunState, Step
@@ -54,7 +53,7 @@ from agentkit.tooling.results import failure, rendered
 from agentkit.tooling.run_context import CONTEXT, NO_RUN
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
-from agentkit.tools.denied_result import denied_with
+from agentkit.tools.core import denied_with
 from agentkit.tools.system import NOT_RUN, code_result, python_tool_with
 from agentkit.usage import UNLIMITED
 from agentkit.workspace.workspace import Workspace

@@ -16,15 +16,7 @@ from agentkit.errors import ToolError
 MAX_BYTES, MAX_EVENTS = 100_000_000, 6_000_000
 """Limits of the unpacked bytes and of XML events per document; they correspond to about ten seconds."""
 
-DAMAGED = (
-    zipfile.BadZipFile,
-    zlib.error,
-    expat.ExpatError,
-    EOFError,
-    KeyError,
-    RuntimeError,
-    ValueError,
-)
+DAMAGED = (zipfile.BadZipFile, zlib.error, expat.ExpatError, EOFError, KeyError, RuntimeError, ValueError)
 """Errors raised for an invalid or encrypted archive, and for invalid XML."""
 
 _PIECE_BYTES, _MOST_TAG_BYTES = 262_144, 8_000_000
@@ -84,15 +76,12 @@ class Archive:
         with self._archive.open(name) as part:
             while piece := part.read(_PIECE_BYTES):
                 events = reading.read(piece)
-                self._spend(len(piece), len(events))
+                self._bytes_left -= len(piece)
+                self._events_left -= len(events)
+                if self._bytes_left < 0 or self._events_left < 0:
+                    raise ToolError(TOO_LARGE)
                 yield from events
         yield from reading.read(b"", is_last=True)
-
-    def _spend(self, size_bytes: int, events: int) -> None:
-        self._bytes_left -= size_bytes
-        self._events_left -= events
-        if self._bytes_left < 0 or self._events_left < 0:
-            raise ToolError(TOO_LARGE)
 
     def relationships(self, name: str) -> dict[str, Relationship]:
         """The parts and addresses that a part refers to, by relationship id."""
@@ -128,8 +117,8 @@ class _XMLParser:
         self._read_bytes += len(piece)
         if self._read_bytes - self._parser.CurrentByteIndex > _MOST_TAG_BYTES:
             raise ToolError(TOO_LARGE)
-        told, self._events = self._events, []
-        return told
+        events, self._events = self._events, []
+        return events
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._events.append(XMLEvent("start", _local(name), "", attributes))

@@ -15,12 +15,9 @@ def markdown_table(rows: list[list[str]]) -> str:
     """Render rows as a Markdown table with the first as header. Short rows are padded, unless that is too much."""
     width = max(map(len, rows))
     filled = width if width * len(rows) <= _MOST_FILLED_CELLS else 0
-    lines = ["| " + " | ".join([*map(_in_cell, row), *[""] * (filled - len(row))]) + " |" for row in rows]
+    cells = ([" ".join(cell.split()).replace("|", "\\|") for cell in row] + [""] * (filled - len(row)) for row in rows)
+    lines = [f"| {' | '.join(row)} |" for row in cells]
     return "\n".join([lines[0], "|" + "---|" * width, *lines[1:]])
-
-
-def _in_cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
 
 
 class _TableRow:
@@ -50,13 +47,14 @@ class ParagraphBuilder:
     def end(self, render: Callable[[str], str]) -> Iterator[str]:
         """End a paragraph, rendered by `render`; within a table it is added to the cell.
 
-        Raises ToolError as in `_fill`.
+        Raises ToolError if there are too many cells.
         """
         text = "".join(self._text).strip()
         self._text.clear()
         if text and self._tables and self._tables[-1] and self._tables[-1][-1].begun:
             row = self._tables[-1][-1]
-            self._fill(row)
+            self._spend(row.begun - len(row.cells))
+            row.cells.extend([] for _ in range(row.begun - len(row.cells)))
             row.cells[-1].append(text)
         elif text:
             yield render(text)
@@ -78,13 +76,26 @@ class ParagraphBuilder:
         if self._tables and self._tables[-1] and not self._too_deep:
             self._tables[-1][-1].begun += count
 
-    def _fill(self, row: _TableRow) -> None:
-        """Create the pending cells of the row. Raises ToolError if there are too many."""
-        more = row.begun - len(row.cells)
-        self._cells_left -= more
+    def repeat_cell(self, count: int) -> None:
+        """Repeat the cell that ends, so that there are `count`; empty ones are only counted. Raises ToolError."""
+        if self._tables and self._tables[-1] and not self._too_deep:
+            row = self._tables[-1][-1]
+            if row.begun and len(row.cells) == row.begun and row.cells[-1]:
+                self._spend(count - 1)
+                row.cells.extend(list(row.cells[-1]) for _ in range(count - 1))
+            row.begun += count - 1
+
+    def repeat_row(self, count: int) -> None:
+        """Repeat the row that ends, unless it is empty, so that there are `count`. Raises ToolError."""
+        if self._tables and self._tables[-1] and not self._too_deep and self._tables[-1][-1].cells:
+            row = self._tables[-1][-1]
+            self._spend((count - 1) * len(row.cells))
+            self._tables[-1].extend([row] * (count - 1))
+
+    def _spend(self, cells: int) -> None:
+        self._cells_left -= cells
         if self._cells_left < 0:
             raise ToolError(TOO_LARGE)
-        row.cells.extend([] for _ in range(more))
 
     def end_table(self) -> Iterator[str]:
         """End the table; a nested one is rendered as words in its cell."""

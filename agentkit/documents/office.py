@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from agentkit.documents.archive import DAMAGED, Archive, Relationship, XMLEvent, texts_in
@@ -41,20 +42,14 @@ def text_of_office(body: bytes) -> tuple[str, str] | None:
     except DAMAGED as error:
         if not any(name.encode() in body for name in _READERS):  # another kind of archive, or not an archive
             return None
-        if archive is not None and _is_encrypted(archive):
-            raise ToolError(_ENCRYPTED) from error
+        with contextlib.suppress(*DAMAGED):
+            manifest = archive.events("META-INF/manifest.xml") if archive is not None else ()
+            if any(event.name == "encryption-data" for event in manifest):
+                raise ToolError(_ENCRYPTED) from error
         raise ToolError("the document is damaged or encrypted") from error
     if not text:
         raise ToolError("the document holds no text: it may be pictures, which are not read")
     return title[:300], text
-
-
-def _is_encrypted(archive: Archive) -> bool:
-    """Whether the manifest of an OpenDocument file says that its parts are encrypted."""
-    try:
-        return any(event.name == "encryption-data" for event in archive.events("META-INF/manifest.xml"))
-    except DAMAGED:
-        return False
 
 
 def _joined(paragraphs: Iterable[str]) -> str:
@@ -82,40 +77,27 @@ def slide_paragraphs(archive: Archive) -> Iterator[str]:
     for number, each in enumerate(shown, 1):
         name = places[each].target if each in places else ""
         related = archive.relationships(name) if name else {}
-        slide = _Slide(related)
-        for event in archive.events(name):
-            slide.see(event)
+        slide = _Slide(archive.events(name), related)
         title = " ".join(" ".join(slide.titles).split())
         yield f"## Slide {number}: {title}" if title else f"## Slide {number}"
         yield from slide.texts
         yield from related_paragraphs(archive, slide)
         for part in related.values():
-            yield from _notes(archive, part.target) if part.kind == "notesSlide" else ()
-
-
-def _notes(archive: Archive, name: str) -> Iterator[str]:
-    reader = _Slide()
-    for event in archive.events(name):
-        reader.see(event)
-    if reader.texts:
-        yield "Notes: " + "\n".join(reader.texts)
+            notes = _Slide(archive.events(part.target)).texts if part.kind == "notesSlide" else []
+            yield "Notes: " + "\n".join(notes) if notes else ""
 
 
 class _Slide(OpenXMLText):
-    """Collects the titles of a slide, and its other texts."""
+    """The titles of a slide, and its other texts."""
 
-    def __init__(self, relationships: Mapping[str, Relationship] | None = None) -> None:
+    def __init__(self, events: Iterable[XMLEvent], relationships: Mapping[str, Relationship] | None = None) -> None:
         super().__init__(relationships)
         self.titles, self.texts = list[str](), list[str]()
         self._kind = ""
-
-    def see(self, event: XMLEvent) -> None:
-        """Handle an event."""
-        texts = self.take(event)
-        if self._kind in _NOT_NOTES:
-            list(texts)
-        else:
-            (self.titles if self._kind in _TITLES and event.name == "p" else self.texts).extend(texts)
+        for event in events:
+            texts = list(self.take(event))
+            if self._kind not in _NOT_NOTES:
+                (self.titles if self._kind in _TITLES and event.name == "p" else self.texts).extend(texts)
 
     def begun(self, event: XMLEvent) -> None:
         """Detect the kind of the shape from its placeholder, such as a title or a slide number."""

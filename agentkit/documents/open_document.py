@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from agentkit.documents.archive import Archive, XMLEvent
+from agentkit.documents.archive import Archive, XMLEvent, texts_in
 from agentkit.documents.markdown import ParagraphBuilder, subscript, superscript
 from agentkit.documents.word import number_text
 
@@ -13,7 +13,7 @@ _MAX_REPEATED = 100
 _DEEPEST_OUTLINE, _DEEPEST_LIST = 6, 9
 _FORMATS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 _MARGINS = ("header", "footer")
-_LEFT_OUT = ("tracked-changes", "annotation", "automatic-styles", "styles", "font-face-decls")
+_LEFT_OUT = ("tracked-changes", "automatic-styles", "styles", "font-face-decls")
 
 
 def open_document_paragraphs(archive: Archive) -> Iterator[str]:
@@ -39,6 +39,7 @@ class _Styles:
     def __init__(self) -> None:
         self.lists: dict[str, dict[int, _ListLevel]] = {}
         self.positions: dict[str, str] = {}
+        self.titles = {"Title"}
         self._list, self._style, self._margin = "", "", ""
 
     def read(self, events: Iterator[XMLEvent]) -> Iterator[str]:
@@ -65,22 +66,21 @@ class _Styles:
                 self._list = event.get("name")
                 self.lists[self._list] = {}
             case "list-level-style-number" | "list-level-style-bullet":
-                self._take_level(event)
+                level, start = event.get("level"), event.get("start-value")
+                if level.isdecimal():
+                    form = event.get("num-format") if event.name.endswith("number") else ""
+                    number = int(start) if start.isdecimal() else 1
+                    made = _ListLevel(form, event.get("num-prefix"), event.get("num-suffix"), number)
+                    self.lists.setdefault(self._list, {})[int(level)] = made
             case "style":
                 self._style = event.get("name")
+                if event.get("parent-style-name") in self.titles:
+                    self.titles.add(self._style)
             case "text-properties" if event.get("text-position"):
                 raised = event.get("text-position").split()[0]
                 is_low = raised.startswith(("sub", "-"))
                 is_high = raised == "super" or (raised[:1].isdigit() and not raised.startswith("0"))
                 self.positions[self._style] = "sub" if is_low else "super" if is_high else ""
-
-    def _take_level(self, event: XMLEvent) -> None:
-        level, start = event.get("level"), event.get("start-value")
-        if level.isdecimal():
-            form = event.get("num-format") if event.name.endswith("number") else ""
-            number = int(start) if start.isdecimal() else 1
-            made = _ListLevel(form, event.get("num-prefix"), event.get("num-suffix"), number)
-            self.lists.setdefault(self._list, {})[int(level)] = made
 
 
 class _List(NamedTuple):
@@ -104,12 +104,17 @@ class _OpenDocumentReader:
         self._spans: list[tuple[str, list[str]]] = []
         self._links: list[str] = []
         self._objects: list[str] = []
+        self._rows, self._cells, self._value = 1, 1, ""
+        self._comments: list[list[str]] = []
+        self._is_comment = self._is_comment_text = False
 
     def read(self, events: Iterator[XMLEvent]) -> Iterator[str]:
         """Yield the paragraphs and tables."""
         for event in events:
             self._styles.take(event)
-            if event.name in _LEFT_OUT:
+            if event.name == "annotation" or self._is_comment:
+                self._take_comment(event)
+            elif event.name in _LEFT_OUT:
                 self._left_out += 1 if event.kind == "start" else -1
             elif self._left_out:
                 continue
@@ -119,6 +124,17 @@ class _OpenDocumentReader:
                 self._add(event.text if self._depth else "")
             else:
                 yield from self._end(event)
+        yield from (f"Comment: {comment}" for each in self._comments if (comment := " ".join(" ".join(each).split())))
+
+    def _take_comment(self, event: XMLEvent) -> None:
+        """Collect the paragraphs of a comment, without its author and date."""
+        if event.name == "annotation":
+            self._is_comment = event.kind == "start"
+            self._comments += [[]] if self._is_comment else []
+        elif event.name in ("p", "creator", "date"):
+            self._is_comment_text = event.name == "p" and event.kind == "start"
+        elif event.kind == "text" and self._is_comment_text:
+            self._comments[-1].append(event.text)
 
     def _add(self, text: str) -> None:
         if self._spans and self._spans[-1][0]:
@@ -138,11 +154,15 @@ class _OpenDocumentReader:
                 self._built.begin_table()
             case "table-row":
                 self._built.begin_row()
+                self._rows = _count(event.get("number-rows-repeated"))
             case "table-cell" | "covered-table-cell":
-                self._cells(event)
+                self._built.begin_cells()
+                self._cells, self._value = _count(event.get("number-columns-repeated")), event.get("value")
             case "h" | "p":
-                self._level = _level(event) if event.name == "h" else 0
+                is_title = event.name == "p" and event.get("style-name") in self._styles.titles
+                self._level = _level(event) if event.name == "h" else int(is_title)
                 self._depth += 1
+                self._value = ""
             case "s" | "tab" | "line-break":
                 self._add({"tab": "\t", "line-break": "\n"}.get(event.name, " "))
             case _:
@@ -151,7 +171,11 @@ class _OpenDocumentReader:
     def _start_inline(self, event: XMLEvent) -> None:
         match event.name:
             case "list":
-                self._begin_list(event)
+                style = event.get("style-name") or (self._lists[-1].style if self._lists else "")
+                continued = event.get("continue-numbering") == "true" or bool(event.get("continue-list"))
+                level = self._styles.lists.get(style, {}).get(len(self._lists) + 1)
+                start = self._last_counts.get(style, 0) if continued else (level.start - 1 if level else 0)
+                self._lists.append(_List(style, [start]))
             case "list-item":
                 self._label = self._next_label()
             case "list-header":
@@ -163,13 +187,6 @@ class _OpenDocumentReader:
                 self._add("[" if _is_address(self._links[-1]) else "")
             case "object" if event.get("href"):
                 self._objects.append(event.get("href").removeprefix("./"))
-
-    def _begin_list(self, event: XMLEvent) -> None:
-        style = event.get("style-name") or (self._lists[-1].style if self._lists else "")
-        continued = event.get("continue-numbering") == "true" or bool(event.get("continue-list"))
-        level = self._styles.lists.get(style, {}).get(len(self._lists) + 1)
-        start = self._last_counts.get(style, 0) if continued else (level.start - 1 if level else 0)
-        self._lists.append(_List(style, [start]))
 
     def _next_label(self) -> str:
         """Count a list item, and return its label with its indent."""
@@ -186,19 +203,14 @@ class _OpenDocumentReader:
             label = f"{level.prefix}{number}{level.suffix or '.'}"
         return f"{'   ' * (depth - 1)}{label} "
 
-    def _cells(self, event: XMLEvent) -> None:
-        """Begin a cell. Repeated cells are created without content: they are usually empty."""
-        repeated = event.get("number-columns-repeated")
-        self._built.begin_cells(min(int(repeated), _MAX_REPEATED) if repeated.isdecimal() else 1)
-
     def _end(self, event: XMLEvent) -> Iterator[str]:
         match event.name:
             case "h" | "p":
                 self._depth -= 1
                 yield from self._built.end(self._rendered)
                 yield from self._embedded() if not self._depth else ()
-            case "table":
-                yield from self._built.end_table()
+            case "table-cell" | "covered-table-cell" | "table-row" | "table":
+                yield from self._end_table_part(event.name)
             case "page":
                 yield from self._embedded()
             case "list" if self._lists:
@@ -211,14 +223,26 @@ class _OpenDocumentReader:
                 target = self._links.pop()
                 self._add(f"]({target})" if _is_address(target) else "")
 
+    def _end_table_part(self, name: str) -> Iterator[str]:
+        if name == "table":
+            yield from self._built.end_table()
+        elif name == "table-row":
+            self._built.repeat_row(self._rows)
+        else:
+            if self._value:  # a number that has no text
+                self._built.add(self._value)
+                yield from self._built.end(str)
+            self._built.repeat_cell(self._cells)
+            self._cells, self._value = 1, ""
+
     def _embedded(self) -> Iterator[str]:
         """Yield the titles and values of charts that the paragraph or page contains."""
         names, self._objects = self._objects, []
         for name in names:
-            found = list(
-                _OpenDocumentReader(self._archive, _Styles()).read(self._archive.events(f"{name}/content.xml"))
-            )
-            yield from ["Chart:", *found] if found else []
+            events = list(self._archive.events(f"{name}/content.xml"))
+            found = list(_OpenDocumentReader(self._archive, _Styles()).read(iter(events)))
+            formula = " ".join(texts_in(events, "annotation"))
+            yield from ["Chart:", *found] if found else [f"Formula: {formula}"] if formula else []
 
     def _rendered(self, text: str) -> str:
         label, self._label = self._label, ""
@@ -229,6 +253,10 @@ class _OpenDocumentReader:
 
 def _is_address(target: str) -> bool:
     return target.startswith(("http:", "https:", "mailto:"))
+
+
+def _count(repeated: str) -> int:
+    return min(int(repeated), _MAX_REPEATED) if repeated.isdecimal() else 1
 
 
 def _level(event: XMLEvent) -> int:

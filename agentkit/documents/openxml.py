@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from itertools import zip_longest
 from typing import ClassVar
 
@@ -11,6 +12,19 @@ from agentkit.documents.markdown import ParagraphBuilder, markdown_table, subscr
 
 _MAX_SPAN = 100
 _WRITTEN = {"superscript": superscript, "subscript": subscript}
+_FORMULA: Mapping[str, Callable[[str], str]] = {
+    "num": lambda text: text if _is_factor(text) else f"({text})",
+    "den": lambda text: f"/{text}" if _is_factor(text) else f"/({text})",
+    "sup": superscript,
+    "sub": subscript,
+    "deg": lambda text: text if text.strip() in ("", "2") else f"{text}th ",
+    "rad": lambda text: f"√{text}" if _is_factor(text) else f"√({text})",
+}
+"""How the parts of a formula are written."""
+
+
+def _is_factor(text: str) -> bool:
+    return re.fullmatch(r"\w*", text.strip()) is not None
 
 
 class OpenXMLText:
@@ -29,6 +43,8 @@ class OpenXMLText:
         self._position, self._pending = "", ""
         self._span = 1
         self._links: list[str] = []
+        self._run_link = ""
+        self._formula: list[list[str]] = []  # the texts of the parts of a formula that are open
 
     def take(self, event: XMLEvent) -> Iterator[str]:
         """Handle an event; yield the paragraphs and tables that end with it."""
@@ -50,6 +66,9 @@ class OpenXMLText:
 
     def _add(self, text: str) -> None:
         """Add text; that of neighbouring runs in the same raised or lowered position is written together."""
+        if self._formula:
+            self._formula[-1].append(text)
+            return
         if not text:
             return
         if self._position != self._pending:
@@ -69,27 +88,16 @@ class OpenXMLText:
     def _begin(self, event: XMLEvent) -> None:
         if event.name in self.breaks:
             self._add(self.breaks[event.name])
-        elif event.name in ("tbl", "tr", "tc"):
-            self._begin_table(event.name)
+        elif event.name in ("tbl", "tr", "tc", "gridSpan", "gridBefore"):
+            self._begin_table(event)
         elif event.name in ("r", "fld", "vertAlign", "rPr"):
             self._place(event)
-        elif event.name in ("gridSpan", "gridBefore"):
-            self._spans(event)
-        elif event.name in ("chart", "relIds"):
+        elif event.name in ("chart", "relIds", "hyperlink", "hlinkClick"):
             self._refer(event)
-        elif event.name == "hyperlink":
-            self._link(event)
+        elif event.name == "oMath" or (self._formula and event.name in _FORMULA):
+            self._formula.append([])
         else:
             self.begun(event)
-
-    def _begin_table(self, name: str) -> None:
-        if name == "tbl":
-            self._built.begin_table()
-        elif name == "tr":
-            self._built.begin_row()
-        else:
-            self._span = 1
-            self._built.begin_cells()
 
     def _place(self, event: XMLEvent) -> None:
         """Detect whether a run is raised or lowered."""
@@ -101,23 +109,32 @@ class OpenXMLText:
         elif baseline.lstrip("-").isdecimal() and int(baseline):
             self._position = "subscript" if baseline.startswith("-") else "superscript"
 
-    def _spans(self, event: XMLEvent) -> None:
+    def _begin_table(self, event: XMLEvent) -> None:
         count = min(int(event.get("val")), _MAX_SPAN) if event.get("val").isdecimal() else 1
-        if event.name == "gridSpan":
-            self._span = count
-        else:
-            self._built.begin_cells(count)
+        match event.name:
+            case "tbl":
+                self._built.begin_table()
+            case "tr":
+                self._built.begin_row()
+            case "tc":
+                self._span = 1
+                self._built.begin_cells()
+            case "gridSpan":
+                self._span = count
+            case _:
+                self._built.begin_cells(count)
 
     def _refer(self, event: XMLEvent) -> None:
+        """Begin a link, or note a chart or diagram."""
         found = self._relationships.get(event.get("id") or event.get("dm"))
-        if found is not None:
+        if event.name == "hyperlink":
+            self._links.append(found.target if found is not None and found.is_external else "")
+            self._add("[" if self._links[-1] else "")
+        elif event.name == "hlinkClick":
+            self._run_link = found.target if found is not None and found.is_external else ""
+            self._add("[" if self._run_link else "")
+        elif found is not None:
             (self.charts if event.name == "chart" else self.diagrams).append(found.target)
-
-    def _link(self, event: XMLEvent) -> None:
-        found = self._relationships.get(event.get("id"))
-        target = found.target if found is not None and found.is_external else ""
-        self._links.append(target)
-        self._add("[" if target else "")
 
     def _end(self, name: str) -> Iterator[str]:
         match name:
@@ -135,6 +152,11 @@ class OpenXMLText:
                 self._add(f"]({target})" if target else "")
             case "r" | "fld":
                 self._position = ""
+                self._add(f"]({self._run_link})" if self._run_link else "")
+                self._run_link = ""
+            case _ if self._formula and (name == "oMath" or name in _FORMULA):
+                text = "".join(self._formula.pop())
+                self._add(_FORMULA[name](text) if name in _FORMULA else text)
 
 
 def related_paragraphs(archive: Archive, reader: OpenXMLText) -> Iterator[str]:
@@ -151,13 +173,6 @@ _MAX_POINTS = 1_000
 _NAMES = {"tx": "name", "cat": "categories", "xVal": "categories", "val": "values", "yVal": "values"}
 
 
-class _Series:
-    """The name, categories and values of a series."""
-
-    def __init__(self) -> None:
-        self.parts: dict[str, list[str]] = {"name": [], "categories": [], "values": []}
-
-
 def chart_paragraphs(archive: Archive, name: str) -> Iterator[str]:
     """Yield the title of a chart, and its series as a table."""
     reader = _ChartReader()
@@ -167,14 +182,9 @@ def chart_paragraphs(archive: Archive, name: str) -> Iterator[str]:
     if reader.series or title:
         yield f"Chart: {title}" if title else "Chart"
     if reader.series:
-        yield markdown_table(list(_rows(reader.series)))
-
-
-def _rows(series: list[_Series]) -> Iterator[list[str]]:
-    yield ["", *("".join(each.parts["name"]) for each in series)]
-    columns = [series[0].parts["categories"], *(each.parts["values"] for each in series)]
-    for row in zip_longest(*(column[:_MAX_POINTS] for column in columns), fillvalue=""):
-        yield list(row)
+        columns = [reader.series[0]["categories"], *(each["values"] for each in reader.series)]
+        rows = zip_longest(*(column[:_MAX_POINTS] for column in columns), fillvalue="")
+        yield markdown_table([["", *("".join(each["name"]) for each in reader.series)], *map(list, rows)])
 
 
 class _ChartReader:
@@ -182,7 +192,7 @@ class _ChartReader:
 
     def __init__(self) -> None:
         self.title: list[str] = []
-        self.series: list[_Series] = []
+        self.series: list[dict[str, list[str]]] = []
         self._part, self._is_series, self._is_title, self._is_text = "", False, False, False
 
     def take(self, event: XMLEvent) -> None:
@@ -193,7 +203,7 @@ class _ChartReader:
         elif event.name == "ser":
             self._is_series = is_start
             if is_start:
-                self.series.append(_Series())
+                self.series.append({"name": [], "categories": [], "values": []})
         elif event.name in _NAMES and self._is_series:
             self._part = _NAMES[event.name] if is_start else ""
         elif event.name == "title":
@@ -203,6 +213,6 @@ class _ChartReader:
 
     def _add(self, text: str) -> None:
         if self._is_text and self._is_series and self._part:
-            self.series[-1].parts[self._part].append(text)
+            self.series[-1][self._part].append(text)
         elif self._is_text and self._is_title:
             self.title.append(text)

@@ -1,7 +1,7 @@
 """`parse_document`: text extraction in the isolated worker, within time and memory limits.
 
 The package parses such files only through `parse_document`. The parsers run in a process without network, without the
-user's files and without environment variables; see `agentkit.sandbox.module_worker`.
+user's files and without environment variables; see `agentkit.sandbox.python`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal
 from agentkit._dataclass import dataclass
 from agentkit.errors import MissingExtra, SandboxError, ToolError
 from agentkit.sandbox.isolation import MECHANISMS
-from agentkit.sandbox.module_worker import Status, run_module
+from agentkit.sandbox.python import Status, run_module
 from agentkit.sandbox.watchdog import MEGABYTE, ProcessLimits
 
 MAX_DOCUMENT_BYTES = 50_000_000
@@ -32,6 +32,8 @@ Ordinary documents have about five. The time of later processing, such as indexi
 
 _REQUEST_BYTES = 2 * MAX_DOCUMENT_BYTES + 1_000  # a byte takes up to two bytes in UTF-8
 _WORKER = "agentkit.documents.worker"
+_PACKAGES = {"pdf": "pypdf", "mail": "turbohtml"}
+"""The packages that the reader of a kind imports."""
 _PDF, _ZIP, _OLE, _RTF = b"%PDF-", b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"{\\rtf"
 _NOTEBOOK = re.compile(rb'"nbformat"\s*:\s*[0-9]')
 _HEADERS = re.compile(rb"(?:[A-Za-z][A-Za-z0-9-]{1,60}:[^\n]{0,2000}\n(?:[ \t][^\n]{0,2000}\n){0,100}){3,200}?\r?\n")
@@ -41,6 +43,12 @@ _MAX_PREFIX_BYTES, _END_OF_PDF = 1_024, b"startxref"
 """Readers of PDF accept other bytes before the header, such as those of an e-mail or a web form."""
 
 _ADVICE = "Save a part of it as a separate file, or all of it as plain text or CSV"
+_EXCEEDED: Mapping[Status, str] = {
+    "timed_out": f"the document could not be read in {{seconds:g}} seconds. {_ADVICE}",
+    "memory": f"the document needs more than {MAX_MEMORY_BYTES // MEGABYTE:,} MB of memory to be read. {_ADVICE}",
+    "flood": f"the document holds more than {MAX_OUTPUT_BYTES // MEGABYTE:,} MB of text. {_ADVICE}",
+}
+_DAMAGED = "the document is damaged, encrypted, or too large to be read. Open it and save it again"
 _NO_TEXT = "the document holds no text: its pages may be pictures, which are not read"
 
 Kind = Literal["pdf", "office", "rtf", "notebook", "mail"]
@@ -100,7 +108,9 @@ def parse_document(
         flood_bytes=MAX_OUTPUT_BYTES,
     )
     request = {"kind": kind, "body": body.decode("latin-1")}
-    packages = _pypdf() if kind == "pdf" else ()
+    packages = _folders(_PACKAGES[kind]) if kind in _PACKAGES else ()
+    if kind == "pdf" and not packages:
+        raise MissingExtra("pdf", "Reading a PDF")
     try:
         done = run_module(
             _WORKER, request, limits, packages=packages, request_bytes=_REQUEST_BYTES, available=available
@@ -108,7 +118,7 @@ def parse_document(
     except SandboxError as error:
         raise ToolError(f"the document cannot be parsed: {error}") from error
     if done.status != "ok":
-        raise ToolError(_exceeded(done.status, limit))
+        raise ToolError(_EXCEEDED.get(done.status, _DAMAGED).format(seconds=limit))
     document = _document(kind, done.frames)
     count = 0 if document is None else sum(map(len, document.pages))
     if count > max(_FEW_CHARS, _MOST_EXPANSION * len(body)):
@@ -127,26 +137,15 @@ def document_kind(body: bytes) -> Kind | None:
         return "pdf"
     if head.lstrip()[:1] == b"{" and _NOTEBOOK.search(body) and b'"cells"' in body:
         return "notebook"
-    found = _HEADERS.match(body)
+    found = _HEADERS.match(body, body.find(b"\n", 0, _MAX_PREFIX_BYTES) + 1 if body.startswith(b"From ") else 0)
     names = {name.lower() for name in _HEADER.findall(found[0])} if found else set()
     return "mail" if b"from" in names and names & _MAIL_HEADERS else None
 
 
-def _pypdf() -> tuple[str, ...]:
-    """The folder of pypdf, which the worker imports. Raises MissingExtra if it is not installed."""
-    found = find_spec("pypdf")
-    if found is None or not found.submodule_search_locations:
-        raise MissingExtra("pdf", "Reading a PDF")
-    return tuple(os.path.realpath(folder) for folder in found.submodule_search_locations)
-
-
-def _exceeded(status: Status, seconds: float) -> str:
-    """Explain why a document was not parsed, and what to do."""
-    return {
-        "timed_out": f"the document could not be read in {seconds:g} seconds. {_ADVICE}",
-        "memory": f"the document needs more than {MAX_MEMORY_BYTES // MEGABYTE:,} MB of memory to be read. {_ADVICE}",
-        "flood": f"the document holds more than {MAX_OUTPUT_BYTES // MEGABYTE:,} MB of text. {_ADVICE}",
-    }.get(status, "the document is damaged, encrypted, or too large to be read. Open it and save it again")
+def _folders(package: str) -> tuple[str, ...]:
+    """The folders of a package that the worker imports; empty if it is not installed."""
+    found = find_spec(package)
+    return tuple(os.path.realpath(folder) for folder in (found and found.submodule_search_locations) or ())
 
 
 def _document(kind: Kind, frames: list[dict[str, str]]) -> ParsedDocument | None:

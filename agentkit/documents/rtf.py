@@ -21,38 +21,35 @@ _SKIPPED = frozenset(
     )
 )
 _CHARS = {
-    "par": "\n",
-    "sect": "\n",
-    "page": "\n",
-    "line": "\n",
-    "tab": "\t",
-    "emdash": "\u2014",
-    "endash": "\u2013",
-    "bullet": "\u2022",
-    "lquote": "\u2018",
-    "rquote": "\u2019",
-    "ldblquote": "\u201c",
-    "rdblquote": "\u201d",
-    "emspace": " ",
-    "enspace": " ",
+    "mden": "/",
+    "msup": "^",
+    "msub": "_",
+    **dict.fromkeys(("par", "sect", "page", "line"), "\n"),
+    **dict.fromkeys(("emspace", "enspace"), " "),
+    **dict(zip(("lquote", "rquote", "ldblquote", "rdblquote"), "\u2018\u2019\u201c\u201d", strict=True)),
+    **dict(zip(("tab", "emdash", "endash", "bullet"), "\t\u2014\u2013\u2022", strict=True)),
 }
 _SYMBOLS = {b"~": "\u00a0", b"_": "-", b"-": "", b"\\": "\\", b"{": "{", b"}": "}", b"\n": "\n", b"\r": "\n"}
-_CHARSETS = {
-    0: "cp1252",
-    128: "cp932",
-    129: "cp949",
-    134: "gb18030",
-    136: "big5",
-    161: "cp1253",
-    162: "cp1254",
-    163: "cp1258",
-    177: "cp1255",
-    178: "cp1256",
-    186: "cp1257",
-    204: "cp1251",
-    222: "cp874",
-    238: "cp1250",
+_CHARSETS = dict(
+    re.findall(
+        r"(\d+)=(\w+)",
+        "0=cp1252 128=cp932 129=cp949 134=gb18030 136=big5 161=cp1253 162=cp1254 163=cp1258 177=cp1255 178=cp1256"
+        " 186=cp1257 204=cp1251 222=cp874 238=cp1250",
+    )
+)
+"""The codecs of fonts by the number of their character set."""
+
+_DESTINATIONS = {
+    "stylesheet": ("styles", True),
+    "moMath": ("", False),  # a formula, in a group that older programs skip
+    **dict.fromkeys(("listtext", "pntext"), ("label", False)),
+    **dict.fromkeys(
+        ("footnote", "header", "footer", "headerl", "headerr", "headerf", "footerl", "footerr", "footerf"),
+        ("note", False),
+    ),
 }
+"""What is read in a group that begins with a word, and whether its text is skipped."""
+
 _FIELD_ONLY = re.compile(r"(?:(?:Header|Footer): ?)?[0-9\s]*")
 """Notes, headers and footers that contain a page number and nothing else."""
 
@@ -108,50 +105,48 @@ class _RTFReader:
         """Yield the paragraphs and tables, then the notes."""
         for token in _TOKEN.finditer(body):
             word, number, hexadecimal, symbol, brace, text = token.groups()
-            if hexadecimal is not None:
-                self._add_byte(int(hexadecimal, 16))
-                continue
-            self._decode_bytes()
-            if brace is not None:
-                self._brace(brace)
-            elif word is not None:
+            if hexadecimal is not None and not self._chars_to_skip:
+                self._bytes.append(int(hexadecimal, 16))
+            elif hexadecimal is not None:
+                self._chars_to_skip -= 1
+            else:
+                self._decode_bytes()
+            if word is not None:
                 yield from self._control(word.decode(), int(number) if number else None)
-            elif symbol is not None:
-                self._symbol(symbol)
+            elif brace is not None or symbol is not None:
+                self._mark(brace, symbol)
             elif text is not None:
-                self._add_raw(text)
+                skipped = min(self._chars_to_skip, len(text))
+                self._chars_to_skip -= skipped
+                self._add(text[skipped:].decode("cp1252", "replace"))
         yield from self._end_paragraph()
         yield from self._end_table()
-        yield from (note for note in self._notes if not _FIELD_ONLY.fullmatch(note))
+        yield from dict.fromkeys(note for note in self._notes if not _FIELD_ONLY.fullmatch(note))
 
     @property
     def _state(self) -> _GroupState:
         return self._states[-1]
 
-    def _brace(self, brace: bytes) -> None:
-        if brace == b"{":
+    def _mark(self, brace: bytes | None, symbol: bytes | None) -> None:
+        if symbol is not None:
+            self._state.is_skipped = self._state.is_skipped or symbol == b"*"
+            self._add(_SYMBOLS.get(symbol, ""))
+        elif brace == b"{":
             self._states.append(replace(self._state) if len(self._states) < _MAX_DEPTH else self._state)
         elif len(self._states) > 1:
             ended = self._states.pop()
             if ended.destination == "note" and self._state.destination != "note":
-                self._end_note()
-
-    def _symbol(self, symbol: bytes) -> None:
-        if symbol == b"*":
-            self._state.is_skipped = True
-        else:
-            self._add(_SYMBOLS.get(symbol, ""))
+                self._notes[-1] = self._notes[-1].strip()
 
     def _control(self, word: str, number: int | None) -> Iterator[str]:
         state = self._state
-        if word in _SKIPPED:
+        if word in _SKIPPED or (word == "deleted" and number != 0):
             state.is_skipped = True
-            if word == "fonttbl":
-                state.destination = "fonts"
-        elif word in ("stylesheet", "footnote", "header", "footer", "headerl", "headerr", "footerl", "footerr"):
-            self._begin_destination(word)
-        elif word in ("listtext", "pntext"):
-            state.destination, state.is_skipped = "label", False
+            state.destination = "fonts" if word == "fonttbl" else state.destination
+        elif word in _DESTINATIONS:
+            state.destination, state.is_skipped = _DESTINATIONS[word]
+            if state.destination == "note":
+                self._notes.append("" if word == "footnote" else f"{word[:6].capitalize()}: ")
         elif word in ("s", "f", "fcharset", "outlinelevel") and number is not None:
             self._numbered(word, number)
         elif word in ("u", "uc", "ansicpg", "bin") and number is not None:
@@ -159,17 +154,10 @@ class _RTFReader:
         elif not state.is_skipped:
             yield from self._formatting(word, number)
 
-    def _begin_destination(self, word: str) -> None:
-        if word == "stylesheet":
-            self._state.destination, self._state.is_skipped = "styles", True
-        else:
-            self._state.destination, self._state.is_skipped = "note", False
-            self._notes.append("" if word == "footnote" else f"{word[:6].capitalize()}: ")
-
     def _numbered(self, word: str, number: int) -> None:
         state = self._state
         if word == "fcharset":
-            self._charsets[self._font] = _CHARSETS.get(number, self._charset)
+            self._charsets[self._font] = _CHARSETS.get(str(number), self._charset)
         elif word == "f":
             self._font = number
             state.charset = self._charsets.get(number, "") if state.destination != "fonts" else ""
@@ -188,7 +176,8 @@ class _RTFReader:
         elif word == "uc":
             self._state.skip = max(number, 0)
         elif word == "u":
-            self._add(_character(number))
+            code = number + 65_536 if number < 0 else number  # halves of pairs are joined later
+            self._add(chr(code) if code <= 0x10FFFF else "")
             self._chars_to_skip = self._state.skip
 
     def _formatting(self, word: str, number: int | None) -> Iterator[str]:
@@ -212,12 +201,6 @@ class _RTFReader:
             case _:
                 self._add(_CHARS.get(word, ""))
 
-    def _add_byte(self, value: int) -> None:
-        if self._chars_to_skip:
-            self._chars_to_skip -= 1
-        else:
-            self._bytes.append(value)
-
     def _decode_bytes(self) -> None:
         if self._bytes:
             data = bytes(self._bytes)
@@ -228,13 +211,10 @@ class _RTFReader:
                 text = data.decode("cp1252", "replace")
             self._add(text)
 
-    def _add_raw(self, text: bytes) -> None:
-        skipped = min(self._chars_to_skip, len(text))
-        self._chars_to_skip -= skipped
-        self._add(text[skipped:].decode("cp1252", "replace"))
-
     def _add(self, text: str) -> None:
         state = self._state
+        if state.destination == "styles" and text.startswith("Title;"):
+            self._levels[self._style] = 1
         if state.is_skipped or not text:
             return
         if state.destination == "note":
@@ -282,12 +262,3 @@ class _RTFReader:
         self._rows = []
         if rows:
             yield markdown_table(rows)
-
-    def _end_note(self) -> None:
-        self._notes[-1] = self._notes[-1].strip()
-
-
-def _character(number: int) -> str:
-    r"""The character of a `\u` control, which can be negative; halves of pairs are joined later."""
-    code = number + 65_536 if number < 0 else number
-    return chr(code) if code <= 0x10FFFF else ""

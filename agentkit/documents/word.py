@@ -187,6 +187,23 @@ def number_text(number: int, style: str) -> str:
     return text.upper() if style.startswith("upper") else text
 
 
+_SYMBOLS: Mapping[str, Mapping[int, str]] = {
+    "wingdings": dict(zip(b"\xfc\xfb\xfe\xfd\xa8\x6f\xe0\xdf", "✓✗☑☒☐☐→←", strict=True)),
+    "symbol": {
+        **dict(zip(range(0x41, 0x5B), "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ", strict=True)),
+        **dict(zip(range(0x61, 0x7B), "αβχδεφγηιϕκλμνοπθρστυϖωξψζ", strict=True)),
+        **dict(zip(b"\xa3\xb3\xb1\xb9\xbb\xa5\xb4\xb8\xae\xb0\xb7", "≤≥±≠≈∞\u00d7÷→°•", strict=True)),
+    },
+}
+"""Characters of the fonts in which Word writes symbols."""
+
+
+def symbol(font: str, char: str) -> str:
+    """The character for a symbol of a font, given in hexadecimal; empty if it is not known."""
+    code = int(char, 16) & 0xFF if re.fullmatch("[0-9A-Fa-f]{1,4}", char) else 0
+    return _SYMBOLS.get(font.lower().rstrip(" 23"), {}).get(code, "")
+
+
 class _WordReader(OpenXMLText):
     """Reads the events of one part."""
 
@@ -208,9 +225,11 @@ class _WordReader(OpenXMLText):
                 yield from self.take(event)
 
     def begun(self, event: XMLEvent) -> None:
-        """Detect the style and the numbering of the paragraph."""
+        """Detect the style and the numbering of the paragraph, and write symbols."""
         value = event.get("val")
         match event.name:
+            case "sym":
+                self._add(symbol(event.get("font"), event.get("char")))
             case "p":
                 self._style, self._level, self._numbering = _Style(), 0, None
             case "pStyle":

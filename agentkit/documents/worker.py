@@ -1,21 +1,35 @@
-"""Text extraction in the isolated worker: the reader of each format, and notebooks."""
+"""Text extraction in the isolated worker: PDFs, e-mail, notebooks, and the readers of other formats."""
 
 from __future__ import annotations
 
 import codecs
 import contextlib
+import email.charset
+import email.header
+import email.parser
+import email.policy
 import encodings.cp437
 import encodings.idna
 import encodings.latin_1  # noqa: F401 zipfile and `work` use them when files can no longer be opened freely
+import html.parser
+import io
 import json
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
+from email.message import EmailMessage
 from typing import Any
 
-from agentkit.documents import mail, office, pdf, rtf
+from agentkit.documents import office, rtf
+from agentkit.documents.markdown import subscript, superscript
 from agentkit.errors import ToolError
+from agentkit.text_encoding import decode_text
 
-Frame = dict[str, str]
+with contextlib.suppress(ImportError):  # not needed for other documents
+    import pypdf
+    import pypdf.errors
+with contextlib.suppress(ImportError):
+    decode_text("Größe und Maß".encode("latin-1"))  # imports the detection of encodings
 
 _CHARSETS = (
     *("utf-8", "utf-16", "us-ascii", "latin-1", "iso8859-2", "iso8859-5", "iso8859-15", "koi8-r", "mac-roman"),
@@ -26,37 +40,210 @@ for _name in _CHARSETS:  # loaded now, because later files cannot be opened free
     with contextlib.suppress(LookupError):
         codecs.lookup(_name)
 
+_TITLE_CHARS = 300
+_REPLACED = {0xAD: "", 0xF0B7: "•", 0xF0A7: "▪"}
+"""Soft hyphens, and bullets of the fonts Symbol and Wingdings."""
 
-def work(request: Mapping[str, str]) -> Iterator[Frame]:
+
+def work(request: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """Yield a frame with the title, then one with the text of each page; or one frame with an `error`.
 
     Only a PDF has several pages. Yields nothing for a file that is not a document.
     """
-    body = request["body"].encode("latin-1")
     try:
-        for name, text in _READERS[request["kind"]](body):
-            yield {name: text.replace("\u00ad", "").encode("utf-8", "replace").decode()}
+        document = _READERS[request["kind"]](request["body"].encode("latin-1"))
+        if document is not None:
+            title, *pages = document
+            for name, text in (("title", title[:_TITLE_CHARS]), *(("page", page) for page in pages)):
+                yield {name: text.translate(_REPLACED).encode("utf-8", "replace").decode()}
     except ToolError as error:
         yield {"error": str(error)}
 
 
-def _pdf(body: bytes) -> Iterator[tuple[str, str]]:
-    title, *pages = pdf.pages_of_pdf(body)
-    yield "title", title
-    yield from (("page", page) for page in pages)
+_MAX_PDF_CHARS, _MAX_PREFIX_BYTES = 20_000_000, 1_024
+_BROKEN_WORD = re.compile(r"(\w+)[-\u00ad\u2010][ \t]*\n[ \t]*(\w+)")
+_SMALL, _MAX_RAISED_CHARS = 0.8, 12
+"""The size of raised and lowered text, as a share of that of the text before, and its length."""
+
+_COMPOUND = re.compile(r"\w+(?:[-\u2010]\w+)+")
 
 
-def _one_page(document: tuple[str, str] | None) -> Iterator[tuple[str, str]]:
-    if document is not None:
-        yield "title", document[0]
-        yield "page", document[1]
+def _pdf(body: bytes) -> list[str]:
+    """Return the title and the text of each page; words that are divided at the ends of lines are joined.
+
+    Raises ToolError for a file that is encrypted or damaged.
+    """
+    logging.disable()
+    start = body.find(b"%PDF-", 0, _MAX_PREFIX_BYTES)
+    try:
+        reader = pypdf.PdfReader(io.BytesIO(body[max(start, 0) :]))
+        if reader.is_encrypted and not reader.decrypt(""):  # an empty password if only changes are protected
+            raise ToolError("the PDF is encrypted with a password; remove the password and try again")
+        title = str((reader.metadata.title if reader.metadata else None) or "")
+        return [title, *_pages(reader)]
+    except pypdf.errors.DependencyError as error:
+        raise ToolError("the PDF is encrypted with AES; save it without encryption") from error
+    except pypdf.errors.PyPdfError as error:
+        raise ToolError(f"the PDF is damaged: {str(error)[:200] or type(error).__name__}") from error
+
+
+def _pages(reader: pypdf.PdfReader) -> Iterator[str]:
+    room = _MAX_PDF_CHARS
+    texts = []
+    for page in reader.pages:
+        line = _LineBuilder()
+        page.extract_text(visitor_text=line.add)
+        texts.append("".join(line.pieces)[:room])
+        room -= len(texts[-1])
+    compounds = {word.replace("\u2010", "-").lower() for text in texts for word in _COMPOUND.findall(text)}
+
+    def joined(found: re.Match[str]) -> str:
+        """Join the parts of a word; with their hyphen, if they are written with one elsewhere."""
+        first, second = found[1], found[2]
+        keeps = not second[0].islower() or not first[-1].isalpha() or f"{first}-{second}".lower() in compounds
+        is_soft = found[0][len(first)] == "\u00ad"
+        return f"{first}-{second}\n" if keeps and not is_soft else f"{first}{second}\n"
+
+    fields = [f"{name}: {value}" for name, value in (reader.get_form_text_fields() or {}).items() if value]
+    texts[-1:] = ["\n".join([*texts[-1:], "Form fields:", *fields])] if fields else texts[-1:]
+    for text in texts:
+        yield re.sub(r"\n[ \t]+", "\n", _BROKEN_WORD.sub(joined, text))
+
+
+class _LineBuilder:
+    """Joins the pieces of text of a page: the cells of a row on one line, and raised and lowered text as such."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self._x = self._y = self._size = 0.0
+
+    def add(self, text: str, transform: list[float], matrix: list[float], _font: object, size: float) -> None:
+        """Add a piece of text with the matrices that place it, as pypdf calls its visitors."""
+        if text.strip():
+            x = matrix[4] * transform[0] + matrix[5] * transform[2] + transform[4]
+            y = matrix[4] * transform[1] + matrix[5] * transform[3] + transform[5]
+            size *= abs(matrix[3] * transform[3])
+            rise, is_new_line = y - self._y, self.pieces[-1:] == ["\n"] or "".join(self.pieces[-1:]).endswith("\n")
+            is_small = size < _SMALL * self._size and not is_new_line and len(text.strip()) <= _MAX_RAISED_CHARS
+            if is_small and 0.05 * self._size < abs(rise) < self._size:
+                end = text[len(text.rstrip()) :]
+                self.pieces.append((superscript if rise > 0 else subscript)(text.strip()) + end)
+                return
+            if is_new_line and self._size and abs(rise) < 0.1 * self._size and x > self._x:
+                while self.pieces and not self.pieces[-1].strip():
+                    self.pieces.pop()
+                self.pieces[-1:] = [f"{each.rstrip()} " for each in self.pieces[-1:]]
+                text = text.lstrip()
+            self._x, self._y, self._size = x, y, size
+        if text:
+            self.pieces.append(text)
+
+
+_HEADERS = ("From", "To", "Cc", "Date", "Subject")
+_MAILBOX = re.compile(rb"^From [^\n]{1,300}\n(?=[A-Za-z][A-Za-z0-9-]{1,60}:)", re.MULTILINE)
+"""The line before each message in a mailbox file."""
+
+_MAX_DEPTH, _MAX_ATTACHMENTS, _MAX_MESSAGES = 5, 100, 1_000
+_INVISIBLE = frozenset({"script", "style", "head", "title"})
+_BREAKS = frozenset({"br", "p", "div", "tr", "li", "h1", "h2", "h3", "h4", "h5", "h6", "table", "blockquote"})
+_MANY_BREAKS = re.compile(r"\n\s*\n\s*\n+")
+
+
+def _mail(body: bytes) -> tuple[str, str]:
+    """Return the subject and the content of a message, or of all messages in a mailbox; attached ones are read too."""
+    sources = _MAILBOX.split(body)[1:] if _MAILBOX.match(body) else [body]
+    parser = email.parser.BytesParser(EmailMessage, policy=email.policy.default)
+    messages = [parser.parsebytes(source) for source in sources[:_MAX_MESSAGES]]
+    text = "\n\n---\n\n".join("\n\n".join(_mail_parts(message, 0)) for message in messages)
+    more = f"\n\n[{len(sources) - _MAX_MESSAGES:,} more messages]" if len(sources) > _MAX_MESSAGES else ""
+    return _header(messages[0], "Subject"), text + more
+
+
+def _mail_parts(message: EmailMessage, depth: int) -> Iterator[str]:
+    yield "\n".join(f"{name}: {value}" for name in _HEADERS if (value := _header(message, name)))
+    body = message.get_body(("plain", "html"))
+    if isinstance(body, EmailMessage):
+        text = _decoded(body)
+        text = _text_of_html(text) if body.get_content_subtype() == "html" else text
+        yield _MANY_BREAKS.sub("\n\n", text).strip()
+    attachments = list(message.iter_attachments()) if message.is_multipart() else []
+    lines = []
+    for part in attachments[:_MAX_ATTACHMENTS]:
+        inner = part.get_payload(0) if part.get_content_type() == "message/rfc822" and part.is_multipart() else None
+        if isinstance(inner, EmailMessage) and depth < _MAX_DEPTH:
+            yield "Attached message:"
+            yield from _mail_parts(inner, depth + 1)
+        else:
+            data = part.get_payload(decode=True)
+            size = len(data) if isinstance(data, bytes) else 0
+            lines.append(f"- {part.get_filename() or 'without a name'} ({part.get_content_type()}, {size:,} bytes)")
+    if lines:
+        yield "Attachments:\n" + "\n".join(lines)
+
+
+def _header(message: EmailMessage, name: str) -> str:
+    try:
+        return " ".join(str(message.get(name, "")).split())
+    except (ValueError, LookupError, IndexError, AttributeError, TypeError):  # a header that no parser accepts
+        return ""
+
+
+def _decoded(part: EmailMessage) -> str:
+    data = part.get_payload(decode=True)
+    if not isinstance(data, bytes):
+        return ""
+    with contextlib.suppress(LookupError):
+        if declared := part.get_content_charset():
+            return data.decode(str(declared), "replace")
+    try:
+        decoded = decode_text(data)
+    except ImportError:  # detection needs turbohtml
+        decoded = None
+    return data.decode("latin-1") if decoded is None else decoded.text
+
+
+def _text_of_html(source: str) -> str:
+    reader = _PlainText()
+    reader.feed(source)
+    reader.close()
+    return "\n".join(line.strip().removeprefix("| ") for line in "".join(reader.pieces).split("\n"))
+
+
+class _PlainText(html.parser.HTMLParser):
+    """Collects the visible text of HTML: links with their addresses, list items, and the cells of tables."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[str] = []
+        self._hidden = 0
+        self._links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin an element."""
+        self._hidden += tag in _INVISIBLE
+        self.pieces.append("\n" if tag in _BREAKS else " | " if tag in ("td", "th") else "")
+        self.pieces.append("- " if tag == "li" else "")
+        if tag == "a":
+            address = dict(attrs).get("href") or ""
+            self._links.append(address if address.startswith(("http://", "https://", "mailto:")) else "")
+            self.pieces.append("[" if self._links[-1] else "")
+
+    def handle_endtag(self, tag: str) -> None:
+        """End an element."""
+        self._hidden = max(self._hidden - (tag in _INVISIBLE), 0)
+        link = self._links.pop() if tag == "a" and self._links else ""
+        self.pieces.append(f"]({link})" if link else "\n" if tag in _BREAKS else "")
+
+    def handle_data(self, data: str) -> None:
+        """Add text."""
+        self.pieces.append("" if self._hidden else re.sub(r"\s+", " ", data))
 
 
 _MAX_OUTPUT_CHARS = 2_000
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
-def text_of_notebook(body: bytes) -> tuple[str, str]:
+def _notebook(body: bytes) -> tuple[str, str]:
     """Return the title and the cells of a notebook as Markdown. Raises ToolError if it is damaged."""
     try:
         notebook = json.loads(body)
@@ -66,7 +253,7 @@ def text_of_notebook(body: bytes) -> tuple[str, str]:
         text = "\n\n".join(part for cell in cells for part in _cell(cell, language) if part.strip())
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ToolError("the notebook is damaged: it is not valid JSON of the notebook format") from error
-    return str(metadata.get("title") or "")[:300], text
+    return str(metadata.get("title") or ""), text
 
 
 def _cell(cell: dict[str, Any], language: str) -> Iterator[str]:
@@ -90,6 +277,8 @@ def _output(output: dict[str, Any]) -> str:
         return _joined(output.get("traceback"), "\n") or f"{output.get('ename')}: {output.get('evalue')}"
     data = output.get("data") or {}
     text = _joined(output.get("text") or data.get("text/plain") or data.get("text/markdown"))
+    if not text and "text/html" in data:
+        text = _MANY_BREAKS.sub("\n\n", _text_of_html(_joined(data["text/html"]))).strip()
     pictures = [f"[{kind}]" for kind in data if not kind.startswith("text/") and not kind.endswith("json")]
     return "\n".join(filter(None, [text, *pictures]))
 
@@ -98,10 +287,11 @@ def _joined(source: Any, separator: str = "") -> str:
     return separator.join(map(str, source)) if isinstance(source, list) else str(source or "")
 
 
-_READERS: Mapping[str, Callable[[bytes], Iterator[tuple[str, str]]]] = {
+_READERS: Mapping[str, Callable[[bytes], list[str] | tuple[str, str] | None]] = {
     "pdf": _pdf,
-    "office": lambda body: _one_page(office.text_of_office(body)),
-    "rtf": lambda body: _one_page(("", rtf.text_of_rtf(body))),
-    "notebook": lambda body: _one_page(text_of_notebook(body)),
-    "mail": lambda body: _one_page(mail.text_of_mail(body)),
+    "office": office.text_of_office,
+    "rtf": lambda body: ("", rtf.text_of_rtf(body)),
+    "notebook": _notebook,
+    "mail": _mail,
 }
+"""The reader of each kind, which returns the title followed by the pages."""

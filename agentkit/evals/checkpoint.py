@@ -12,8 +12,8 @@ from typing import Any
 from agentkit.atomic_write import usable
 from agentkit.errors import ConfigError, SessionError
 from agentkit.evals.case import Case
-from agentkit.evals.encoding import TrialCost, read_spent, read_trial, trial_data
-from agentkit.evals.trial import Trial
+from agentkit.evals.trial import Trial, TrialCost, read_spent, read_trial, trial_data
+from agentkit.portable_files import CLOEXEC, NOCTTY, NONBLOCK, lock, set_mode
 from agentkit.sessions.cassettes.entries import EntryRedactor
 from agentkit.sessions.codec import Data, from_line
 
@@ -49,7 +49,7 @@ class AppendOnlyFile:
                 os.ftruncate(self._file, self._length)
             mode = stat.S_IMODE(os.fstat(self._file).st_mode)
             if mode & 0o077:
-                os.fchmod(self._file, mode & 0o700)
+                set_mode(self._file, mode & 0o700)
         except OSError as error:
             raise self._failed(error) from error
 
@@ -68,7 +68,7 @@ class AppendOnlyFile:
         os.close(self._file)
 
     def _opened(self, what: str) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | CLOEXEC | NONBLOCK | NOCTTY
         try:
             file = os.open(usable(self.path), flags, 0o600)
         except OSError as error:
@@ -81,12 +81,10 @@ class AppendOnlyFile:
         return file
 
     def _claim(self, file: int, what: str) -> None:
-        import fcntl  # not available on every system
-
         if not stat.S_ISREG(os.fstat(file).st_mode):
             raise SessionError(f"{self.path} is not a file in which {what} can be stored. Choose another one.")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file)
         except OSError:
             raise SessionError(f"Another run writes to {self.path}. Wait for it to end.") from None
 

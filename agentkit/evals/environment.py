@@ -15,9 +15,8 @@ from typing import Any
 from agentkit.agents.agent import Agent
 from agentkit.agents.result import RunResult
 from agentkit.errors import AgentKitError, ConfigError, RunError, SessionError
-from agentkit.evals.agent_variants import own_folder, seeded
 from agentkit.evals.case import Case
-from agentkit.evals.run_config import PlannedTrial, SuiteConfig
+from agentkit.evals.run_config import PlannedTrial, SuiteConfig, own_folder, seeded
 from agentkit.evals.simulated_user import SimulatedUser, UserTurn
 from agentkit.evals.trial import answer_of, prompt_of, told_by
 from agentkit.event_rendering import content_text
@@ -107,11 +106,11 @@ class TrialConversation:
     @property
     def history(self) -> list[dict[str, str]]:
         """The conversation so far: prompts and answers, as plain dictionaries."""
-        said: list[dict[str, str]] = []
+        parts: list[dict[str, str]] = []
         for run in self.runs:
-            said.append({"role": "user", "content": content_text(prompt_of(run))})
-            said.append({"role": "assistant", "content": answer_of(run)})
-        return said
+            parts.append({"role": "user", "content": content_text(prompt_of(run))})
+            parts.append({"role": "assistant", "content": answer_of(run)})
+        return parts
 
     def _next(self) -> Content | None:
         user, place = self._case.user, len(self.runs)
@@ -126,10 +125,10 @@ class TrialConversation:
         """Ask the simulated user for the next prompt; None ends the conversation."""
         if user.function is None:
             return self._played(user)
-        said = given_by(user.function, self.history, "The simulated user")
-        if not isinstance(said, str | None):
-            raise ConfigError(f"The function of a simulated user gives a text, or None. Got {said!r:.200}.")
-        return said
+        answer = given_by(user.function, self.history, "The simulated user")
+        if not isinstance(answer, str | None):
+            raise ConfigError(f"The function of a simulated user gives a text, or None. Got {answer!r:.200}.")
+        return answer
 
     def _played(self, user: SimulatedUser) -> str | None:
         if self._player is None:
@@ -137,11 +136,11 @@ class TrialConversation:
             llm = Agent("user").llm if is_replaying() and user.player.configured_llm is None else user.player.llm
             self._player = user.player.within(Session())
             self._player.llm = seeded(llm, self._seed)
-        told = f"The agent says:\n{answer_of(self.runs[-1])}" if self.runs else _FIRST
-        result = self._player.run(told)
+        text = f"The agent says:\n{answer_of(self.runs[-1])}" if self.runs else _FIRST
+        result = self._player.run(text)
         self.usage += result.usage
-        said = result.raise_for_status().output
-        return None if said.is_done or not said.message.strip() else said.message
+        answer = result.raise_for_status().output
+        return None if answer.is_done or not answer.message.strip() else answer.message
 
 
 def given_by(function: Callable[[Any], Any], argument: Any, what: str) -> Any:

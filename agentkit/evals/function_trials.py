@@ -19,7 +19,7 @@ from agentkit.agents.prompt_run import Job, Outcome, SharedBudget
 from agentkit.agents.result import RunResult
 from agentkit.agents.run_config import LINEAGE
 from agentkit.errors import AgentKitError, LimitExceeded, RunError
-from agentkit.evals.agent_variants import has_room_for
+from agentkit.evals.run_config import has_room_for
 from agentkit.evals.trial import told_by
 from agentkit.evals.trials import TrialContext, TrialRun
 from agentkit.events import (
@@ -77,10 +77,10 @@ class RecordedActivity:
     @property
     def bare(self) -> list[Response]:
         """The responses to requests that the function sent directly, outside of any run."""
-        told, bare = self.told.copy(), []
+        counts, bare = self.told.copy(), []
         for response in self.responses:
-            if told[response.usage]:
-                told[response.usage] -= 1
+            if counts[response.usage]:
+                counts[response.usage] -= 1
             else:
                 bare.append(response)
         return bare
@@ -104,9 +104,9 @@ class RecordedActivity:
 @contextmanager
 def listening() -> Iterator[RecordedActivity]:
     """Observe what agents and models do in the block."""
-    heard = RecordedActivity(LINEAGE.get().depth)
-    with active(_RecordingListener(TAPE.get() or Recording(), heard)):
-        yield heard
+    activity = RecordedActivity(LINEAGE.get().depth)
+    with active(_RecordingListener(TAPE.get() or Recording(), activity)):
+        yield activity
 
 
 class _RecordingListener(ScopedRecording):
@@ -223,14 +223,14 @@ class FunctionRun(TrialRun):
         self._is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
     def _answered(self) -> Outcome:
-        with self._set_up() as heard, _Raised() as raised:
+        with self._set_up() as observed, _Raised() as raised:
             value = call(self._work, self._seconds(), is_async=self._is_async)
-        return self._outcome(heard, self._read(value) if raised.error is None else self._told_of(raised.error))
+        return self._outcome(observed, self._read(value) if raised.error is None else self._told_of(raised.error))
 
     async def _aanswered(self) -> Outcome:
-        with self._set_up() as heard, _Raised() as raised:
+        with self._set_up() as observed, _Raised() as raised:
             value = await acall(self._work, self._seconds(), is_async=self._is_async)
-        return self._outcome(heard, self._read(value) if raised.error is None else self._told_of(raised.error))
+        return self._outcome(observed, self._read(value) if raised.error is None else self._told_of(raised.error))
 
     @contextmanager
     def _set_up(self) -> Iterator[RecordedActivity]:
@@ -240,8 +240,8 @@ class FunctionRun(TrialRun):
         context = replace(lineage.context, stopping=lambda: self.is_stopped() or lineage.context.is_stopped)
         token = LINEAGE.set(replace(lineage, budget=self.share, context=context))
         try:
-            with listening() as heard:
-                yield heard
+            with listening() as observed:
+                yield observed
         finally:
             LINEAGE.reset(token)
 
@@ -275,9 +275,9 @@ class FunctionRun(TrialRun):
         if isinstance(error, AgentKitError):
             return Returned(error=error)
         text = text_of(error)
-        told = RunError(f"{self.agent.name} raised {type(error).__name__}{text and f': {text}'}")
-        told.__cause__ = error
-        return Returned(error=told)
+        failure = RunError(f"{self.agent.name} raised {type(error).__name__}{text and f': {text}'}")
+        failure.__cause__ = error
+        return Returned(error=failure)
 
     def _outcome(self, heard: RecordedActivity, returned: Returned) -> Outcome:
         """Build the result of the call as that of a run.

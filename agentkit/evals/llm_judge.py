@@ -120,7 +120,7 @@ def _asked(judge: Agent[Grade], question: str) -> RunResult[Grade]:
 def _score(grades: Sequence[Grade], usage: Usage) -> Score:
     passed = [grade.grade >= PASSES_FROM for grade in grades]
     value = sum((grade.grade - 1) / 4 for grade in grades) / len(grades)
-    told = " | ".join(f"{grade.grade} of 5: {grade.reason}" for grade in grades)
+    text = " | ".join(f"{grade.grade} of 5: {grade.reason}" for grade in grades)
     if len({grade.grade for grade in grades}) > 1:
-        told = f"the judge disagrees with itself when the order is turned: {told}"
-    return Score("semantic", value, told, all(passed), usage)
+        text = f"the judge disagrees with itself in the other order: {text}"
+    return Score("semantic", value, text, all(passed), usage)

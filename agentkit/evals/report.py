@@ -11,12 +11,10 @@ from typing import Any, Literal
 from agentkit import atomic_write
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError, SessionError
-from agentkit.evals.dataset import case_from
-from agentkit.evals.encoding import read_trial, trial_data
-from agentkit.evals.metrics import Reported
-from agentkit.evals.statistics import Interval, bootstrap, mcnemar, permutation
+from agentkit.evals.case import case_from
+from agentkit.evals.metrics import Interval, Reported, bootstrap, mcnemar, permutation
 from agentkit.evals.text_reports import listed, short
-from agentkit.evals.trial import Trial
+from agentkit.evals.trial import Trial, read_trial, trial_data
 from agentkit.event_rendering import one_line
 from agentkit.sessions.cassettes.entries import EntryRedactor
 from agentkit.sessions.codec import from_line, to_line

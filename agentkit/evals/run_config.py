@@ -1,19 +1,264 @@
-"""The configuration of a suite run: trials, seeds, limits and storage."""
+"""Configuration of a suite run: agents, models, trials, seeds, limits and storage."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import copy
+import hashlib
+import inspect
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from os import PathLike, fspath
-from typing import Any, Protocol, TypedDict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Protocol, TypedDict, TypeGuard
 
 from agentkit._dataclass import dataclass
+from agentkit.agents.agent import Agent
 from agentkit.errors import ConfigError
-from agentkit.evals.agent_variants import Agents, Variant, has_room_for, variants_of
-from agentkit.evals.case import Case
+from agentkit.evals.case import Case, plain
 from agentkit.evals.scorers import Scorer
 from agentkit.evals.trial import Trial
 from agentkit.llm.client import LLM
+from agentkit.sessions.session import Session
 from agentkit.usage import Limits
+from agentkit.workspace.workspace import Workspace
+
+Tried = Agent[Any] | Callable[..., Any]
+"""The subject of a suite: an agent, or any function, sync or async."""
+
+Agents = Tried | Mapping[str, Tried] | Iterable[Tried]
+"""One subject, several under the names used in the report, or several under their own names."""
+
+MOST_COPIED_FILES, MOST_COPIED_BYTES = 10_000, 200_000_000
+"""The limits of a workspace that is copied for each trial."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """An agent as the suite runs it, with its name in the report and its model.
+
+    For a function, `agent` only provides the name in the results and sends no requests; its model is unknown.
+    """
+
+    name: str
+    agent: Agent[Any]
+    llm: LLM | None
+    function: Callable[..., Any] | None = None
+
+    @property
+    def model(self) -> str:
+        """The model's name; empty for a function."""
+        return "" if self.llm is None else self.llm.model
+
+    @property
+    def digest(self) -> str:
+        """A hash of the variant's definition: instruction, tools, model, limits, and handoff targets.
+
+        For a function, a hash of its source, without the functions it calls.
+        """
+        text = _described(self.agent, self.llm, set()) if self.function is None else _source(self.function)
+        return hashlib.sha256(json.dumps(text).encode("utf-8", "replace")).hexdigest()
+
+    def apart(self, folder: str | None, seed: int | None) -> Agent[Any]:
+        """Copy the agent for one trial: without history or grants, and in the given folder."""
+        return _apart(self.agent, _Apart(folder, None if self.llm is None else seeded(self.llm, seed), {}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """The resources of one trial's agents; `done` maps agents to their copies, since handoffs can be circular."""
+
+    folder: str | None
+    llm: LLM | None
+    done: dict[int, Agent[Any]]
+
+
+def _apart(agent: Agent[Any], own: _Apart) -> Agent[Any]:
+    if id(agent) in own.done:
+        return own.done[id(agent)]
+    other = agent.within(Session())
+    if not own.done and own.llm is not None:
+        other.llm = own.llm
+    own.done[id(agent)] = other
+    if own.folder is not None:
+        other.workspace = Workspace(own.folder, dry_run=agent.workspace.dry_run)
+    other.handoff_targets = {
+        name: _apart(lead, own) if isinstance(lead, Agent) else lead for name, lead in agent.handoff_targets.items()
+    }
+    return other
+
+
+def standing_order(agent: Agent[Any]) -> str:
+    """Identify the agent's instruction: its text, or the name of the function that writes it."""
+    order = agent.instruction
+    return order if isinstance(order, str) else f"written by {getattr(order, '__qualname__', type(order).__qualname__)}"
+
+
+def _described(agent: Agent[Any], llm: LLM | None, seen: set[str]) -> list[Any]:
+    if agent.name in seen:
+        return [agent.name]
+    seen.add(agent.name)
+    tools = [[tool.name, tool.description, plain(tool.parameters), tool.level.name] for tool in agent.tools]
+    schema = agent.answer_validator.schema
+    made_of = [
+        agent.name,
+        standing_order(agent),
+        agent.max_iterations,
+        repr(agent.limits),
+        agent.policy.level.name,
+        tools,
+    ]
+    asked = None if llm is None else [llm.provider, llm.model, plain(llm.settings)]
+    leads = [_described(lead, None, seen) for lead in agent.handoff_targets.values() if isinstance(lead, Agent)]
+    return [*made_of, asked, None if schema is None else plain(schema.schema), leads]
+
+
+def _source(function: Callable[..., Any]) -> list[str]:
+    """Identify a function by its name and, if available, its source."""
+    named = inspect.unwrap(function) if hasattr(function, "__name__") else type(function)
+    try:
+        source = inspect.getsource(named)
+    except (OSError, TypeError):  # functions written in C or entered interactively
+        source = ""
+    return [name_of(function), getattr(named, "__module__", None) or "", source]
+
+
+def is_tried(value: object) -> TypeGuard[Tried]:
+    """Whether a suite can run the value: an agent, or a function."""
+    return callable(value) and not isinstance(value, type)
+
+
+def name_of(function: object) -> str:
+    """The name of an agent or a function, or of its class."""
+    if isinstance(function, Agent):
+        return function.name
+    return str(getattr(function, "__name__", None) or type(function).__name__)
+
+
+def has_room_for(function: Callable[..., Any], name: str, asked: Sequence[Any], **given: Any) -> bool:
+    """Whether a function accepts a further argument of that name, as far as its signature is known."""
+    try:
+        signature = inspect.signature(function)
+        bound = signature.bind_partial(*asked, **given)
+    except (TypeError, ValueError):  # functions in C may lack a signature; invalid arguments fail in the call itself
+        return False
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameter = signature.parameters.get(name)
+    return parameter is not None and parameter.kind in kinds and name not in bound.arguments
+
+
+def variants_of(agents: Agents, models: Sequence[str | LLM] = ()) -> list[Variant]:
+    """Build the variants: each agent with each of the models, if models are given.
+
+    Raises ConfigError for an invalid agent or a duplicate name, NoProvider if no model is available.
+    """
+    variants: dict[str, Variant] = {}
+    for name, agent in _named(agents):
+        for variant in _with_models(name, agent, models):
+            if variant.name in variants:
+                raise ConfigError(
+                    f"Two agents are called {variant.name!r}; name them: suite.run({{'one': agent, 'two': other}})."
+                )
+            variants[variant.name] = variant
+    if not variants:
+        raise ConfigError("No agent was given. Write: suite.run(agent).")
+    return list(variants.values())
+
+
+def _named(agents: Agents) -> Iterator[tuple[str, Tried]]:
+    if callable(agents):  # an agent is callable, too
+        agents = [agents]
+    if not isinstance(agents, Iterable):
+        raise ConfigError(f"A suite runs an Agent or a function, a list of them, or them by name. Got {agents!r:.200}.")
+    rows = agents.items() if isinstance(agents, Mapping) else ((name_of(each), each) for each in agents)
+    for name, agent in rows:
+        if not is_tried(agent) or not isinstance(name, str):
+            raise ConfigError(
+                f"A suite runs agents and functions, each with a name. Got {name!r:.100}: {agent!r:.200}."
+            )
+        yield name, agent
+
+
+def _with_models(name: str, agent: Tried, models: Sequence[str | LLM]) -> Iterator[Variant]:
+    if not isinstance(agent, Agent):
+        if models:
+            raise ConfigError(
+                f"{name!r} is a function, which asks the models that it was written for: leave models= out."
+            )
+        yield Variant(name, Agent(name), None, agent)
+        return
+    own = copy.copy(agent)  # a copy, so that a client created for it is not assigned to the user's agent
+    own.listeners = list(agent.listeners)
+    if isinstance(models, str | LLM):
+        models = (models,)
+    if not models:
+        yield Variant(name, own, own.llm)
+    for model in models:
+        llm = model if isinstance(model, LLM) else _with_model(agent, model)
+        yield Variant(f"{name} on {llm.model}" if len(models) > 1 else name, own, llm)
+
+
+def _with_model(agent: Agent[Any], model: str) -> LLM:
+    """The agent's client for another model, without the price of the first one."""
+    known = agent.configured_llm
+    return known.with_model(model) if isinstance(known, LLM) else LLM(model=model)
+
+
+def seeded(llm: LLM, seed: int | None) -> LLM:
+    """The client with a seed in its requests, over the same connections; unchanged if the API does not support seeds.
+
+    OpenAI's Responses, Anthropic's Messages and the offline model do not.
+    """
+    if seed is None or llm.describe().protocol != "chat" or llm.provider == "offline":
+        return llm
+    return llm.with_settings(seed=seed)
+
+
+@contextmanager
+def own_folder(variant: Variant, given: str | PathLike[str] | None) -> Iterator[str | None]:
+    """Create a folder for one trial: a copy of the given or the agent's own folder, or an empty one.
+
+    Yields None for agents whose tools do not touch files, and for a function without a given folder. Raises ConfigError
+    if the folder is too large to copy.
+    """
+    source = given or (variant.agent.workspace.folder if variant.agent.workspace.is_fixed else None)
+    if source is None and not _touches_files(variant.agent, set()):
+        yield None
+        return
+    with TemporaryDirectory(prefix="agentkit-trial-", ignore_cleanup_errors=True) as place:
+        folder = Path(place, "workspace")
+        if source is None:
+            folder.mkdir()
+        else:
+            _copy(Path(source), folder)
+        yield str(folder)
+
+
+def _touches_files(agent: Agent[Any], seen: set[int]) -> bool:
+    if id(agent) in seen:
+        return False
+    seen.add(id(agent))
+    leads = (lead for lead in agent.handoff_targets.values() if isinstance(lead, Agent))
+    return any(tool.is_in_workspace for tool in agent.tools) or any(_touches_files(lead, seen) for lead in leads)
+
+
+def _copy(source: Path, folder: Path) -> None:
+    most = MOST_COPIED_FILES
+    found = islice((path for path in source.rglob("*") if path.is_file() and not path.is_symlink()), most + 1)
+    sizes = [path.stat().st_size for path in found]
+    if len(sizes) > most or sum(sizes) > MOST_COPIED_BYTES:
+        raise ConfigError(
+            f"{source} holds more than {most:,} files or {MOST_COPIED_BYTES // 1_000_000} MB, too much to "
+            "copy for each trial. Give the suite a smaller folder: Suite(..., workspace=...)."
+        )
+    try:
+        shutil.copytree(source, folder, symlinks=True)
+    except (OSError, shutil.Error) as error:
+        raise ConfigError(f"The workspace {source} cannot be copied for a trial: {error}") from error
+
 
 OnProgress = Callable[[int, int, Trial], object]
 """Called with the number of finished trials, the total, and the newest trial."""

@@ -66,12 +66,12 @@ class Scorer:
 
         Raises whatever the function raises, and ConfigError for an invalid score.
         """
-        said = call(partial(self.function, case, result), None)
-        if said is None:
+        verdict = call(partial(self.function, case, result), None)
+        if verdict is None:
             return None
-        if isinstance(said, Score):
-            return replace(said, name=said.name or self.name)
-        return Score(self.name, cast(float, said))
+        if isinstance(verdict, Score):
+            return replace(verdict, name=verdict.name or self.name)
+        return Score(self.name, cast(float, verdict))
 
     def applies_to(self, case: Case) -> bool:
         """Whether the case has the field that the scorer compares with."""

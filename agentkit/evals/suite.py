@@ -10,11 +10,9 @@ from os import PathLike, fspath
 from typing import Any, Never, Unpack
 
 from agentkit.errors import ConfigError
-from agentkit.evals.agent_variants import Agents
-from agentkit.evals.case import Case
-from agentkit.evals.dataset import read_cases
+from agentkit.evals.case import Case, read_cases
 from agentkit.evals.report import Report
-from agentkit.evals.run_config import SuiteConfig, SuiteRunOptions
+from agentkit.evals.run_config import Agents, SuiteConfig, SuiteRunOptions
 from agentkit.evals.runner import Trials
 from agentkit.evals.scorers import Scorer
 from agentkit.event_rendering import count_text

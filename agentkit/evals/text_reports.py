@@ -14,7 +14,7 @@ from agentkit.evals.case import expected_text
 from agentkit.evals.metrics import Metrics, Reported
 from agentkit.evals.trial import Trial
 from agentkit.event_rendering import call_text, count_text, cut, hidden, one_line, visible
-from agentkit.lines import split_lines
+from agentkit.text_encoding import split_lines
 from agentkit.usage import Usage, shown_cost
 
 MOST_NAME_CHARS = 28
@@ -112,7 +112,7 @@ def notes_of(figures: Metrics, *, alone: bool) -> Iterator[str]:
         "limit": "ended by a limit",
         "undone": "left undone by the limits",
     }
-    told = [
+    parts = [
         "1 error" if (name, count) == ("error", 1) else f"{count} {words[name]}"
         for name, count in figures.outcomes.items()
         if count and name in words
@@ -120,27 +120,27 @@ def notes_of(figures: Metrics, *, alone: bool) -> Iterator[str]:
     if figures.most_repeats > 1:
         count = figures.most_repeats
         shares = f"{100 * figures.all_of(count):.0f} % pass each of {count} times"
-        told.insert(0, f"of the cases {shares}, {100 * figures.any_of(count):.0f} % at least once")
+        parts.insert(0, f"of the cases {shares}, {100 * figures.any_of(count):.0f} % at least once")
     if figures.tool_accuracy is not None:
-        told.append(f"tool-call accuracy {100 * figures.tool_accuracy:.0f} %")
+        parts.append(f"tool-call accuracy {100 * figures.tool_accuracy:.0f} %")
     if figures.decisions:
         rules = ", ".join(
             f"{verdict} {times} by {one_line(rule, MOST_NAME_CHARS)}"
             for (verdict, rule), times in figures.decisions.items()
             if verdict != "allow"
         )
-        told.append(f"tool calls: {_verdicts(figures)}{f' ({rules})' if rules else ''}")
+        parts.append(f"tool calls: {_verdicts(figures)}{f' ({rules})' if rules else ''}")
     if figures.judging.requests:
-        told.append(f"judging took {figures.judging.total_tokens:,} tokens, cost {shown_cost(figures.judging_cost)}")
+        parts.append(f"judging took {figures.judging.total_tokens:,} tokens, cost {shown_cost(figures.judging_cost)}")
     if figures.simulating.requests:
         spent = f"{figures.simulating.total_tokens:,} tokens, cost {shown_cost(figures.simulating_cost)}"
-        told.append(f"simulated users took {spent}")
-    told += [
-        f"in {times} trials {short(agent)} began with what was said before: make it in the function, or reset() it"
+        parts.append(f"simulated users took {spent}")
+    parts += [
+        f"in {times} trials {short(agent)} began with earlier messages: make it in the function, or reset() it"
         for agent, times in figures.remembering.items()
     ]
-    if told:
-        yield f"{'' if alone else f'{short(figures.agent)}: '}{'; '.join(told)}"
+    if parts:
+        yield f"{'' if alone else f'{short(figures.agent)}: '}{'; '.join(parts)}"
 
 
 def _verdicts(figures: Metrics) -> str:
@@ -294,10 +294,10 @@ def _suite(report: Reported, figures: Metrics) -> ElementTree.Element:
     if report.began:
         attributes["timestamp"] = _text(report.began)[:19]
     suite = ElementTree.Element("testsuite", attributes)
-    told = {"model": figures.model, "success_rate": f"{figures.rate.value:.6f}"}
-    told |= {"interval_low": f"{figures.rate.low:.6f}", "interval_high": f"{figures.rate.high:.6f}"}
+    data = {"model": figures.model, "success_rate": f"{figures.rate.value:.6f}"}
+    data |= {"interval_low": f"{figures.rate.low:.6f}", "interval_high": f"{figures.rate.high:.6f}"}
     properties = ElementTree.SubElement(suite, "properties")
-    for key, value in told.items():
+    for key, value in data.items():
         ElementTree.SubElement(properties, "property", {"name": key, "value": _text(value)})
     for trial in trials:
         suite.append(_case(report.suite, trial))
@@ -310,10 +310,10 @@ def _case(suite: str, trial: Trial) -> ElementTree.Element:
     case = ElementTree.Element("testcase", {**names, "time": f"{trial.seconds:.3f}"})
     kind = _KINDS.get(trial.outcome)
     if kind is not None:
-        said = {"message": _text(why(trial), _MOST_MESSAGE_CHARS), "type": trial.outcome}
-        told = ElementTree.SubElement(case, kind, {"message": said["message"]} if kind == "skipped" else said)
+        data = {"message": _text(why(trial), _MOST_MESSAGE_CHARS), "type": trial.outcome}
+        node = ElementTree.SubElement(case, kind, {"message": data["message"]} if kind == "skipped" else data)
         facts = (f"{head.lower()}: {text}" for head, text in facts_of(trial, _MOST_CHARS).items())
-        told.text = None if kind == "skipped" else _text("\n".join(facts))
+        node.text = None if kind == "skipped" else _text("\n".join(facts))
     return case
 
 

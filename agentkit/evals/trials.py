@@ -107,7 +107,7 @@ class TrialRun(PromptRun):
             talk.runs.append(last.result)
             self.job = replace(self.job, earlier=None)
         self.milestones, self.known, self.result = [], 0, None
-        if self._tape is not None:  # others ask at the same time, so each has clocks of its own
+        if self._tape is not None:  # trials run at the same time, so each has separate clocks
             TAPE.set(ScopedRecording(self._tape, f"user {self.job.index}"))
         try:
             goes_on = talk.go_on()

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from agentkit._dataclass import dataclass
+from agentkit.portable_files import CLOEXEC, NOFOLLOW, NONBLOCK
 
 _SIGNATURE, _HEADER = b"DIRC", struct.Struct(">4sII")
 _STATUS = struct.Struct(">10I")
@@ -70,7 +71,7 @@ def same_entries(one: bytes, other: bytes) -> bool:
 def load(path: str, wanted: Collection[bytes], oid_bytes: int = 20) -> Index | None:
     """The index in a file, if it lists one of the wanted paths or something below; None otherwise."""
     with contextlib.suppress(OSError):
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC)
         with os.fdopen(file, "rb") as stream:
             data, written = stream.read(_MAX_BYTES), int(os.fstat(file).st_mtime)
         is_compressed = data[4:8] == b"\0\0\0\4"
@@ -191,7 +192,7 @@ def _replaced(path: str, old: bytes, new: bytes, oid_bytes: int) -> bool:
     lock = f"{path}.lock"
     try:
         mode = os.lstat(path).st_mode & 0o777
-        file = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        file = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC, mode)
     except OSError:
         return False
     try:

@@ -1,14 +1,16 @@
-"""Finding the repository of a folder, and validating the pointers by which it is found."""
+"""The repository of a folder: validated pointers to it, and its branches, tags and objects before and after a run."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from agentkit._dataclass import dataclass
 from agentkit.git import settings
+from agentkit.portable_files import CLOEXEC, NOFOLLOW, NONBLOCK, is_own
 
 _MAX_POINTER_BYTES = 4_096
 _MAX_NESTED, _MAX_SEARCHED = 200, 5_000
@@ -100,7 +102,7 @@ def _at(top: str) -> Repository | None:
     """The repository of a work tree, as far as it can be trusted. Raises OSError."""
     path = f"{top}/.git"
     status = os.lstat(path)
-    if not (_is_own(status) and _is_own(os.lstat(top))):
+    if not (is_own(status) and is_own(os.lstat(top))):
         return None
     if stat.S_ISDIR(status.st_mode):
         is_plain = _is_repository(path) and not os.path.lexists(f"{path}/commondir") and _works_at(path, top, top)
@@ -111,23 +113,18 @@ def _at(top: str) -> Repository | None:
 def _pointed_at(top: str, text: str) -> Repository | None:
     """The repository that the file `.git` of a work tree names. Raises OSError."""
     git_dir = _resolved(top, text.removeprefix("gitdir: "))
-    if not text.startswith("gitdir: ") or not _is_own(os.lstat(git_dir)):
+    if not text.startswith("gitdir: ") or not is_own(os.lstat(git_dir)):
         return None
     if os.path.lexists(f"{git_dir}/commondir"):
-        return _linked(top, git_dir)
+        common = _resolved(git_dir, _pointer(f"{git_dir}/commondir"))
+        back = os.path.join(git_dir, _pointer(f"{git_dir}/gitdir"))
+        points_back = os.path.basename(back) == ".git" and os.path.realpath(os.path.dirname(back)) == top
+        is_main = _is_repository(common) and not os.path.lexists(f"{common}/commondir") and is_own(os.lstat(common))
+        if points_back and is_main and os.path.dirname(git_dir) == f"{common}/worktrees":
+            return Repository(top, git_dir, common)
+        return None
     is_submodule = _is_repository(git_dir) and _works_at(git_dir, top, None)
     return Repository(top, git_dir, git_dir) if is_submodule else None
-
-
-def _linked(top: str, git_dir: str) -> Repository | None:
-    """The repository of a linked work tree, whose folder there must point back at it. Raises OSError."""
-    common = _resolved(git_dir, _pointer(f"{git_dir}/commondir"))
-    back = os.path.join(git_dir, _pointer(f"{git_dir}/gitdir"))
-    points_back = os.path.basename(back) == ".git" and os.path.realpath(os.path.dirname(back)) == top
-    is_main = _is_repository(common) and not os.path.lexists(f"{common}/commondir") and _is_own(os.lstat(common))
-    if points_back and is_main and os.path.dirname(git_dir) == f"{common}/worktrees":
-        return Repository(top, git_dir, common)
-    return None
 
 
 def _works_at(git_dir: str, top: str, default: str | None) -> bool:
@@ -143,9 +140,9 @@ def _resolved(folder: str, path: str) -> str:
 
 def _pointer(path: str) -> str:
     """The one line of a small regular file. Raises OSError."""
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    file = os.open(path, os.O_RDONLY | NOFOLLOW | NONBLOCK)
     try:
-        if not (stat.S_ISREG(os.fstat(file).st_mode) and _is_own(os.fstat(file))):
+        if not (stat.S_ISREG(os.fstat(file).st_mode) and is_own(os.fstat(file))):
             raise OSError(f"{path!r} is not a file of the user's")
         return os.fsdecode(os.read(file, _MAX_POINTER_BYTES)).rstrip("\r\n").replace("\0", "\n")
     finally:
@@ -156,10 +153,6 @@ def _is_repository(path: str) -> bool:
     return all(os.path.lexists(f"{path}/{name}") for name in _PARTS) and os.path.isdir(f"{path}/objects")
 
 
-def _is_own(status: os.stat_result) -> bool:
-    return status.st_uid == os.geteuid()
-
-
 def _is_in(path: str, folder: str) -> bool:
     return f"{path}/".startswith(folder.rstrip("/") + "/")
 
@@ -167,3 +160,99 @@ def _is_in(path: str, folder: str) -> bool:
 def _folders_in(folder: str) -> Iterator[str]:
     with contextlib.suppress(OSError), os.scandir(folder) as scan:
         yield from sorted(entry.path for entry in scan if entry.is_dir(follow_symlinks=False))
+
+
+_PROTECTED = ("refs/heads/", "refs/tags/", "refs/remotes/")
+_PACKED = re.compile(r"([0-9a-f]{40,64}) (refs/\S+)")
+_OID = re.compile(r"[0-9a-f]{40,64}")
+_MAX_REFS, _MAX_BYTES, _MAX_REF_BYTES = 50_000, 50_000_000, 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Refs:
+    """Every branch and tag with the object it names, and the branches that this work tree is at work on."""
+
+    values: Mapping[str, str]
+    current: frozenset[str]
+
+
+def read_refs(repository: Repository) -> Refs:
+    """The branches and tags at this moment."""
+    common = repository.common_dir
+    found = {name: oid for oid, name in _PACKED.findall(_text(f"{common}/packed-refs", _MAX_BYTES))}
+    for folder, folders, files in os.walk(f"{common}/refs"):
+        folders[:] = [name for name in folders if not os.path.islink(f"{folder}/{name}")]
+        for name in files:
+            path = f"{folder}/{name}"
+            value = _text(path, _MAX_REF_BYTES).strip()
+            if value and not name.endswith(".lock"):
+                found[os.path.relpath(path, common)] = value
+        if len(found) > _MAX_REFS:
+            break
+    current = {_text(f"{repository.git_dir}/HEAD", _MAX_REF_BYTES).strip().removeprefix("ref: ")}
+    for state in ("rebase-merge", "rebase-apply"):  # a branch that is being rebased is not checked out meanwhile
+        current.add(_text(f"{repository.git_dir}/{state}/head-name", _MAX_REF_BYTES).strip())
+    return Refs(found, frozenset(name for name in current if name.startswith("refs/")))
+
+
+def moved(before: Refs, after: Refs) -> dict[str, tuple[str, str | None]]:
+    """Branches and tags that existed before and name another object now, or none: what they named, and what they do.
+
+    Left out are the branches that the work tree was at work on before or is now.
+    """
+    free = before.current | after.current
+    return {
+        name: (value, after.values.get(name))
+        for name, value in before.values.items()
+        if name.startswith(_PROTECTED) and name not in free and after.values.get(name) != value
+    }
+
+
+def is_object(value: str | None) -> bool:
+    """Whether a branch names an object, and not another branch."""
+    return value is not None and bool(_OID.fullmatch(value))
+
+
+def _text(path: str, most_bytes: int) -> str:
+    with contextlib.suppress(OSError):
+        file = os.open(path, os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC)
+        with os.fdopen(file, "rb") as stream:
+            return os.fsdecode(stream.read(most_bytes))
+    return ""
+
+
+_FOLDER = re.compile(r"[0-9a-f]{2}")
+_MAX_OBJECTS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """The names of the loose objects of a repository, and of its packs."""
+
+    loose: frozenset[str]
+    packs: frozenset[str]
+
+
+def read_objects(repository: Repository) -> Objects:
+    """The objects at this moment, as far as file names tell; of more than 200,000 loose ones the rest is left out."""
+    place = f"{repository.common_dir}/objects"
+    loose: set[str] = set()
+    for folder in sorted(filter(_FOLDER.fullmatch, _names(place))):
+        loose.update(f"{folder}{name}" for name in _names(f"{place}/{folder}") if not name.startswith("tmp_obj_"))
+        if len(loose) > _MAX_OBJECTS:
+            break
+    packs = frozenset(name for name in _names(f"{place}/pack") if name.endswith(".pack"))
+    return Objects(frozenset(loose), packs)
+
+
+def count_lost(before: Objects, after: Objects) -> int:
+    """The number of deleted objects and packs. If a new pack was written, repacked objects do not count as lost."""
+    if after.packs - before.packs:
+        return 0
+    return len(before.loose - after.loose) + len(before.packs - after.packs)
+
+
+def _names(folder: str) -> list[str]:
+    with contextlib.suppress(OSError):
+        return os.listdir(folder)
+    return []

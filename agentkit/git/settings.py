@@ -1,4 +1,4 @@
-"""A parser for git's configuration files, the user's identity, and the programs that a configuration names."""
+"""A parser for git's configuration files, the user's identity, and the programs that git would run in a folder."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from agentkit._dataclass import dataclass
+from agentkit.portable_files import NONBLOCK
 
 Setting = tuple[str, str]
 """A key such as `user.name` or `filter.lfs.clean`, and its value. A subsection keeps its case."""
@@ -92,7 +93,7 @@ def _read_into(found: list[Setting], path: str, applies: Callable[[str, str], bo
 
 
 def _text(path: str) -> str:
-    with contextlib.suppress(OSError), open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+    with contextlib.suppress(OSError), open(os.open(path, os.O_RDONLY | NONBLOCK), "rb") as file:
         return file.read(_MAX_BYTES).decode("utf-8", "surrogateescape").replace("\r\n", "\n")
     return ""
 
@@ -164,3 +165,61 @@ def _is_harmless(key: str, value: str) -> bool:
     if lower == "core.fsmonitor" or lower.startswith("pager."):
         return value.lower() in ("", "false", "no", "off", "0") or (lower != "core.fsmonitor" and value == "true")
     return lower == "log.showsignature" and bool(_BOOLEAN.fullmatch(value)) and value.lower() in ("false", "no", "off")
+
+
+_MAX_SEARCHED = 20_000
+
+
+def programs_in(folder: str) -> list[str]:
+    """Settings and hooks that make git run programs when it reads in, above or below this folder.
+
+    Every `.git` counts. A folder that is too large to search is reported as such.
+    """
+    found: list[str] = []
+    for git_dir in _git_dirs(folder):
+        if git_dir is None:
+            return [*found, f"more than {_MAX_SEARCHED:,} files to search for repositories"]
+        for name in ("config", "config.worktree"):
+            found += names_programs(read(f"{git_dir}/{name}", lambda *_: True))
+        found += [f"the hook {name}" for name in _hooks(f"{git_dir}/hooks")]
+    return list(dict.fromkeys(found))
+
+
+def _git_dirs(folder: str) -> Iterator[str | None]:
+    """Every repository that git may use there; None when the search was given up."""
+    above = os.path.realpath(folder)
+    while above != "/":
+        yield from _named(f"{above}/.git")
+        above = os.path.dirname(above)
+    left = _MAX_SEARCHED
+    for parent, folders, files in os.walk(folder):
+        if ".git" in folders or ".git" in files:
+            yield from _named(f"{parent}/.git")
+            folders[:] = [name for name in folders if name != ".git"]
+        left -= len(folders) + len(files)
+        if left < 0:
+            yield None
+
+
+def _named(path: str) -> list[str]:
+    """The folders whose settings count for a `.git`: itself, or where it points to."""
+    if not os.path.lexists(path):
+        return []
+    place = path
+    if os.path.isfile(path):
+        place = os.path.join(os.path.dirname(path), _pointer(path).removeprefix("gitdir: "))
+    common = _pointer(f"{place}/commondir")
+    return [place, os.path.join(place, common)] if common else [place]
+
+
+def _pointer(path: str) -> str:
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read(4_096).strip().replace("\0", "")
+    return ""
+
+
+def _hooks(folder: str) -> list[str]:
+    """The hooks that git would run."""
+    with contextlib.suppress(OSError), os.scandir(folder) as scan:
+        return sorted(e.name for e in scan if not e.name.endswith(".sample") and os.access(e.path, os.X_OK))
+    return []

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.knowledge.chunks import ChunkDraft, DocumentBlock
-from agentkit.lines import split_lines
+from agentkit.text_encoding import split_lines
 
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|cf|etc|vs|Mr|Mrs|Ms|Dr|Prof|St|No|Fig|vol|pp|TP|PGS|TS)|\b[A-Z])\.$")
 _SENTENCE_END = re.compile(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, fields
 from typing import Any
 
 from agentkit._dataclass import dataclass
@@ -11,7 +11,7 @@ from agentkit.errors import ConfigError
 from agentkit.event_rendering import visible
 
 _NUMBERS = int | float | None
-_MOST_TOLD = 10
+_MAX_LINES = 10
 
 Scalar = str | int | float | bool | None
 
@@ -135,25 +135,17 @@ class AddResult:
     notes: Mapping[str, str] = field(default_factory=dict)
 
     def __add__(self, other: AddResult) -> AddResult:
-        return AddResult(
-            self.added + other.added,
-            self.updated + other.updated,
-            self.unchanged + other.unchanged,
-            self.removed + other.removed,
-            {**self.skipped, **other.skipped},
-            self.passages + other.passages,
-            self.outside + other.outside,
-            {**self.notes, **other.notes},
-        )
+        pairs = {each.name: (getattr(self, each.name), getattr(other, each.name)) for each in fields(self)}
+        return AddResult(**{name: a | b if isinstance(a, dict) else a + b for name, (a, b) in pairs.items()})
 
     def __str__(self) -> str:
         """Render the counts, followed by a line for each skipped source and each note, up to a maximum."""
         left = {f"outside {place}": "not read; refresh(outside=True) reads it" for place in self.outside}
         left |= {f"skipped {source}": reason for source, reason in self.skipped.items()}
         left |= {f"note on {source}": note for source, note in self.notes.items()}
-        told = [visible(f"{what}: {why}").replace("\n", "\\n") for what, why in left.items()]
-        more = [f"and {len(told) - _MOST_TOLD} more"] if len(told) > _MOST_TOLD else []
-        return "\n".join([self.counts, *told[:_MOST_TOLD], *more])
+        lines = [visible(f"{what}: {why}").replace("\n", "\\n") for what, why in left.items()]
+        more = [f"and {len(lines) - _MAX_LINES} more"] if len(lines) > _MAX_LINES else []
+        return "\n".join([self.counts, *lines[:_MAX_LINES], *more])
 
     @property
     def counts(self) -> str:

@@ -69,12 +69,8 @@ class _ProseParser:
 def _table_start(lines: list[str]) -> int:
     """The index of the line below the header of a Markdown table; 0 without a table."""
     for number, line in enumerate(lines[1:], 1):
-        if (
-            len(line) <= _MAX_HEADING_LINE_CHARS
-            and "|" in line
-            and _TABLE_RULE.fullmatch(line)
-            and "|" in lines[number - 1]
-        ):
+        is_short = len(line) <= _MAX_HEADING_LINE_CHARS
+        if is_short and "|" in line and "|" in lines[number - 1] and _TABLE_RULE.fullmatch(line):
             return number
     return 0
 
@@ -191,19 +187,13 @@ def _body(
         if isinstance(node, _MEMBERS):
             begin = max(at, _begin(node, lines))
             yield from _block(lines, section, at, begin - 1)
-            end = node.end_lineno or begin
-            yield from _member(node, lines, (*section, node.name), begin)
+            end, inner = node.end_lineno or begin, (*section, node.name)
+            if isinstance(node, ast.ClassDef) and len(inner) < _DEEPEST:  # one block, plus one for each member
+                yield from _body(node.body, lines, inner, begin, end)
+            else:
+                yield from _block(lines, inner, begin, end)
             at = end + 1
     yield from _block(lines, section, at, last)
-
-
-def _member(node: _Member, lines: list[str], section: tuple[str, ...], begin: int) -> Iterator[DocumentBlock]:
-    """Yield a function as one block, and a class as one block plus one for each member."""
-    end = node.end_lineno or begin
-    if isinstance(node, ast.ClassDef) and len(section) < _DEEPEST:
-        yield from _body(node.body, lines, section, begin, end)
-    else:
-        yield from _block(lines, section, begin, end)
 
 
 def _begin(node: _Member, lines: list[str]) -> int:
@@ -287,9 +277,8 @@ def read(body: bytes, name: str, content_type: str = "") -> Content:
         return Content("office", document.title, _without_lines(reader(document.text)), document.note)
     if document is not None:
         found = ((block.text, page) for page, text in enumerate(document.pages, 1) for block in blocks_of_text(text))
-        return Content(
-            "pdf", document.title, tuple(DocumentBlock(text, (), 0, page) for text, page in found), document.note
-        )
+        blocks = tuple(DocumentBlock(text, (), 0, page) for text, page in found)
+        return Content("pdf", document.title, blocks, document.note)
     kind = _kind(body, name, content_type)
     decoded = decode(body, content_type)
     text = without_controls(decoded.text)
@@ -311,14 +300,14 @@ def read_text(text: str, kind: str) -> Content:
 
 def _kind(body: bytes, name: str, content_type: str) -> str:
     """Detect the kind by first bytes, suffix and content type. Raises ToolError for binary data."""
-    told = _SUFFIXES.get(PurePath(name).suffix[1:].lower(), "")
-    found = kind_of(content_type or ("text/plain" if told not in ("", "html") else ""), body)
-    if found == "binary" or told == "pdf":
+    named = _SUFFIXES.get(PurePath(name).suffix[1:].lower(), "")
+    found = kind_of(content_type or ("text/plain" if named not in ("", "html") else ""), body)
+    if found == "binary" or named == "pdf":
         raise ToolError(
             "it is no text; documents are Markdown, HTML, PDF, those of Word, Excel, PowerPoint and OpenDocument, "
             "plain text, source code and text data"
         )
-    return "html" if found == "html" else told or "text"
+    return "html" if found == "html" else named or "text"
 
 
 def _read_html(text: str, name: str) -> Content:

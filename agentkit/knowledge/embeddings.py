@@ -110,10 +110,14 @@ class Vectors:
             given: list[Any] = [[float(number) for number in vector] for vector in answer]
         except (TypeError, ValueError) as error:
             raise ConfigError(f"embed= must give a list of vectors, which are lists of numbers: {error}.") from error
-        if len(given) != len(texts) or len({len(vector) for vector in given}) > 1:
-            lengths = sorted({len(vector) for vector in given})
-            raise ConfigError(f"embed= got {len(texts)} texts and gave {len(given)} vectors, of lengths {lengths}.")
-        return [_of_length_one(vector) for vector in given]
+        sizes = sorted({len(vector) for vector in given})
+        if len(given) != len(texts) or len(sizes) > 1:
+            raise ConfigError(f"embed= got {len(texts)} texts and gave {len(given)} vectors, of lengths {sizes}.")
+        lengths = [math.hypot(*vector) for vector in given]
+        if not all(map(math.isfinite, lengths)):
+            raise ConfigError("embed= gave a vector with a number that is not finite.")
+        pairs = zip(given, lengths, strict=True)
+        return [[number / length for number in vector] if length else vector for vector, length in pairs]
 
 
 def vectors_in(
@@ -152,10 +156,3 @@ def refuse_awaiting(argument: str, function: object) -> None:
     """Raise ConfigError for an async function: adding and searching are synchronous."""
     if callable(function) and is_asynchronous(function):
         raise ConfigError(f"{argument}= takes a plain function; {name_of(function)} is async, and nobody awaits it.")
-
-
-def _of_length_one(vector: list[float]) -> Vector:
-    length = math.hypot(*vector)
-    if not math.isfinite(length):
-        raise ConfigError("embed= gave a vector with a number that is not finite.")
-    return [number / length for number in vector] if length else vector

@@ -26,6 +26,7 @@ from agentkit.knowledge.embeddings import Embedding, refuse_awaiting, vectors_in
 from agentkit.knowledge.ranking import Rerank, Rewrite, fused, reranked, wordings
 from agentkit.knowledge.stores import Place, store_at
 from agentkit.knowledge.stores.store import ChunkStore, StoredDocument, embedded_text
+from agentkit.portable_files import CLOEXEC, NONBLOCK
 from agentkit.safety.paths import secret
 from agentkit.safety.urls import AddressRules
 from agentkit.suggestions import refuse_made
@@ -141,7 +142,7 @@ def _has_long_name(text: str) -> bool:
     return not is_url(text) and any(len(part.encode()) > _MAX_NAME_BYTES for part in text.split("/"))
 
 
-def usual_folders(file: str) -> tuple[str, ...]:
+def _usual_folders(file: str) -> tuple[str, ...]:
     """The default folders of knowledge: the current one, and the one of its file, if it is stored in a file.
 
     The user's home and its parents are excluded as too broad.
@@ -164,16 +165,6 @@ def is_inside(place: str, folders: Iterable[str]) -> bool:
 
 def _holds(folder: str, place: str) -> bool:
     return place == folder or place.startswith(f"{folder.rstrip('/')}/")
-
-
-def found_on_web(url: str, connection: WebConnection) -> FoundDocument:
-    """Fetch a web page with the checks of `fetch_url`: address rules, size limit, and redirects checked again."""
-    reply = connection.get(url)
-    if not isinstance(reply, WebFailure):
-        reply = refused(reply) or reply
-    if isinstance(reply, WebFailure):
-        return FoundDocument(url, fault=reply.error)
-    return FoundDocument(url, reply.body, reply.headers.get("content-type", ""), reply.cut)
 
 
 def found_in_file(path: str, without: tuple[str, ...] = ()) -> FoundDocument:
@@ -204,7 +195,7 @@ def _is_skipped(folder: str, name: str) -> bool:
 
 def _read(path: str) -> bytes:
     """Read a regular file; reading a pipe or device could block for ever."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | NONBLOCK | CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         if not Path(path).is_file():
             raise ToolError("it is no regular file")
@@ -238,16 +229,16 @@ def knowledge_tool(search: Callable[..., list[Chunk]], name: str, *, is_private:
             query, status (ok, empty), and passages: text, source, position, section and score of each, the best first.
         """
         found = search(query, source=without_controls(source) or None)
-        told = {"query": query, "status": "ok" if found else "empty", "passages": [_told(passage) for passage in found]}
-        return told | ({"note": _CITE, "untrusted": True} if found else {"note": _NOTHING})
+        remarks = {"note": _CITE, "untrusted": True} if found else {"note": _NOTHING}
+        return {"query": query, "status": "ok" if found else "empty", "passages": list(map(_shown, found))} | remarks
 
     labels = {Label.UNTRUSTED, Label.PRIVATE} if is_private else {Label.UNTRUSTED}
     return Tool(search_knowledge, name, labels=labels, idempotent=True)
 
 
-def _told(passage: Chunk) -> dict[str, Any]:
+def _shown(passage: Chunk) -> dict[str, Any]:
     """Build the data about a chunk that is sent to the model; empty values are omitted."""
-    told = {
+    data = {
         "source": without_controls(passage.source),
         "title": passage.title,
         "section": passage.section,
@@ -255,7 +246,7 @@ def _told(passage: Chunk) -> dict[str, Any]:
         "score": float(f"{passage.score:.3g}"),  # with few documents, all scores are small
         "text": enclosed(passage.text, "the source"),
     }
-    return {key: value for key, value in told.items() if value != ""}
+    return {key: value for key, value in data.items() if value != ""}
 
 
 _RERANKED = 20
@@ -309,7 +300,7 @@ class Knowledge(Collection):
         self._cut = ChunkSize(passage_chars, overlap_chars)
         self._connection = connection or WebConnection(AddressRules())
         files: tuple[str, ...] = getattr(self.store, "files", ())
-        self._folders = usual_folders(next(iter(files), "")) if folder is None else (spelled(folder),)
+        self._folders = _usual_folders(next(iter(files), "")) if folder is None else (spelled(folder),)
         self._added: set[str] = set()
 
     def __repr__(self) -> str:
@@ -466,8 +457,12 @@ class Knowledge(Collection):
         return {each.source: each for each in known if each.source == place or each.source.startswith(folder)}
 
     def _documents_at(self, place: str) -> Iterable[FoundDocument]:
-        if is_url(place):
-            return [found_on_web(place, self._connection)]
+        if is_url(place):  # with the checks of `fetch_url`: address rules, size limit, redirects checked again
+            reply = self._connection.get(place)
+            failure = reply if isinstance(reply, WebFailure) else refused(reply)
+            if failure is not None or isinstance(reply, WebFailure):
+                return [FoundDocument(place, fault=failure.error if failure else "")]
+            return [FoundDocument(place, reply.body, reply.headers.get("content-type", ""), reply.cut)]
         files = files_below(place) if Path(place).is_dir() else [place] if os.path.lexists(place) else []
         own: tuple[str, ...] = getattr(self.store, "files", ())
         return (found_in_file(path, own) for path in files)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Never, Protocol, Self, TypeVar, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, cast, get_args, overload
 from typing import Protocol as TypingProtocol
 
 from agentkit import settings as config
@@ -52,106 +51,8 @@ _ORDER = (
 _MEND = "That is not what was asked for. {fault}\n\nGive the whole answer again, mended. {instruction}"
 
 
-class Completes(Protocol):
-    """The interface that extraction needs from an LLM."""
-
-    @property
-    def provider(self) -> str:
-        """The provider's name."""
-        ...
-
-    def complete(self, messages: Request, /) -> Response:
-        """Answer one request."""
-        ...
-
-    async def acomplete(self, messages: Request, /) -> Response:
-        """Async version of `complete`."""
-        ...
-
-
-class Extraction:
-    """Structured extraction methods of an LLM."""
-
-    @overload
-    def extract(
-        self: Completes,
-        text: str | Sequence[str | Image | File | Path],
-        output_type: type[_T],
-        *,
-        instruction: str | None = None,
-        retries: int = 2,
-        **settings: Any,
-    ) -> _T: ...
-
-    @overload
-    def extract(
-        self: Completes,
-        text: str | Sequence[str | Image | File | Path],
-        output_type: Any,
-        *,
-        instruction: str | None = None,
-        retries: int = 2,
-        **settings: Any,
-    ) -> Any: ...
-
-    def extract(
-        self: Completes,
-        text: str | Sequence[str | Image | File | Path],
-        output_type: Any,
-        *,
-        instruction: str | None = None,
-        retries: int = 2,
-        **settings: Any,
-    ) -> Any:
-        """Extract a typed value from a text (or texts, images and files): `invoice = llm.extract(text, Invoice)`.
-
-        `output_type` is a pydantic model, dataclass, TypedDict, NamedTuple, enum, Literal or plain type, or a list,
-        dictionary, tuple or union of them. `instruction` adds further instructions to the prompt. A response that does
-        not validate is sent back with the validation error, at most `retries` times; the offline model is called once.
-
-        Raises BadResponse if no response validates, ConfigError if `output_type` is not supported, and ModelError.
-        """
-        asking = _asking(self, text, output_type, instruction, retries, settings)
-        return _answered(asking, self.complete)
-
-    @overload
-    async def aextract(
-        self: Completes,
-        text: str | Sequence[str | Image | File | Path],
-        output_type: type[_T],
-        *,
-        instruction: str | None = None,
-        retries: int = 2,
-        **settings: Any,
-    ) -> _T: ...
-
-    @overload
-    async def aextract(
-        self: Completes,
-        text: str | Sequence[str | Image | File | Path],
-        output_type: Any,
-        *,
-        instruction: str | None = None,
-        retries: int = 2,
-        **settings: Any,
-    ) -> Any: ...
-
-    async def aextract(
-        self: Completes,
-        text: str | Sequence[str | Image | File | Path],
-        output_type: Any,
-        *,
-        instruction: str | None = None,
-        retries: int = 2,
-        **settings: Any,
-    ) -> Any:
-        """Async version of `extract`."""
-        asking = _asking(self, text, output_type, instruction, retries, settings)
-        return await _aanswered(asking, self.acomplete)
-
-
 def _asking(
-    llm: Completes,
+    llm: LLM,
     text: str | Sequence[str | Image | File | Path],
     output_type: Any,
     instruction: str | None,
@@ -230,48 +131,6 @@ _OF_ANSWERS = frozenset({"temperature", "max_tokens", "reasoning_effort"})
 """Settings with their own `LLM` arguments that control text generation and are not sent with embedding requests."""
 
 
-class Embedding:
-    """Embedding methods of an LLM."""
-
-    _endpoint: Endpoint
-    _provider: Provider
-    _settings: Mapping[str, Any]
-    _fallbacks: Sequence[object]
-
-    def embed(self, texts: Iterable[str], *, dimensions: int | None = None, **settings: Any) -> Embeddings:
-        """Embed texts, one vector for each text, in the same order: `llm.embed(["one", "two"])`.
-
-        The texts are split into as many requests as the server's limits require. `dimensions` sets the length of the
-        vectors, for models that support several; `settings` are sent unchanged. The list has `usage` and `cost`.
-        Raises ModelError, and ConfigError if an item is not text or if the LLM cannot make embeddings.
-        """
-        asked = self._vectors_asked(texts, dimensions, settings)
-        return _embeddings(taped(asked, lambda: _made(self._embedder().embed(asked.texts, asked.settings))))
-
-    async def aembed(self, texts: Iterable[str], *, dimensions: int | None = None, **settings: Any) -> Embeddings:
-        """Async version of `embed`."""
-        asked = self._vectors_asked(texts, dimensions, settings)
-
-        async def make() -> VectorsMade:
-            return _made(await self._embedder().aembed(asked.texts, asked.settings))
-
-        return _embeddings(await ataped(asked, make))
-
-    def _vectors_asked(self, texts: Iterable[str], dimensions: int | None, settings: Mapping[str, Any]) -> VectorsAsked:
-        from agentkit.llm.embeddings import checked, checked_settings
-
-        own = {name: value for name, value in self._settings.items() if name not in _OF_ANSWERS}
-        return VectorsAsked(tuple(checked(texts)), checked_settings(dimensions, {**own, **settings}))
-
-    def _embedder(self) -> EmbeddingProvider:
-        """The provider's embedding interface. Raises ConfigError if it lacks one, or if the LLM has fallbacks."""
-        if self._fallbacks:
-            raise ConfigError(
-                "An LLM with fallbacks makes no vectors: those of two models cannot be compared. Name one model."
-            )
-        return embedder(self._provider, self._endpoint.provider)
-
-
 def _made(embeddings: Embeddings) -> VectorsMade:
     return VectorsMade(embeddings, embeddings.model, embeddings.usage)
 
@@ -280,171 +139,6 @@ def _embeddings(made: VectorsMade) -> Embeddings:
     from agentkit.llm.embeddings import Embeddings
 
     return Embeddings(made.vectors, made.model, made.usage)
-
-
-class Configured(Embedding, Extraction):
-    """Configuration of an LLM: properties, derived clients and pickling."""
-
-    _wishes: LLMArguments
-    _settings: Mapping[str, Any]
-    _price: Price | None
-    _endpoint: Endpoint
-    _provider: Provider
-    _decided_by: str
-    _ignored: tuple[str, ...]
-    _fallback: tuple[Configured | str, ...] = ()
-    _fallbacks: tuple[Configured, ...] = ()
-
-    @property
-    def provider(self) -> str:
-        """The provider's name."""
-        return self._endpoint.provider
-
-    @property
-    def tariff(self) -> Tariff:
-        """The tariff that determines the price of requests to this model."""
-        return tariff_of(self._endpoint, self._price)
-
-    @property
-    def tariffs(self) -> tuple[Tariff, ...]:
-        """The tariffs of this model and its fallbacks."""
-        return tuple(member.tariff for member in self.members())
-
-    @property
-    def fallbacks(self) -> tuple[Configured, ...]:
-        """The LLMs called in order when this model fails."""
-        return self._fallbacks
-
-    @property
-    def max_tokens(self) -> int | None:
-        """The smallest configured token limit of this model and its fallbacks, or None."""
-        limits = (member.settings.get(name) for member in self.members() for name in LIMITS)
-        return min((limit for limit in limits if isinstance(limit, int)), default=None)
-
-    @property
-    def model(self) -> str:
-        """The model's name; for Azure the deployment name."""
-        return self._endpoint.model
-
-    @property
-    def wishes(self) -> LLMArguments:
-        """The provider, model, key and address arguments as passed to the constructor, not the environment's."""
-        return self._wishes
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """A copy of the settings sent with every request, such as the temperature."""
-        return dict(self._settings)
-
-    @property
-    def price(self) -> Price | None:
-        """The price set by the user, which takes precedence over every price list."""
-        return self._price
-
-    def with_fallbacks(self, *, said: bool = False) -> Iterator[Configured]:
-        """Iterate over this LLM and its fallbacks, recursively.
-
-        With `said`, only fallbacks passed to the constructor are included, not those named by the environment.
-        """
-        yield self
-        for fallback in self._fallbacks if self._fallback or not said else ():
-            yield from fallback.with_fallbacks(said=said)
-
-    def with_settings(self, **settings: Any) -> Self:
-        """Return a copy of this client with other request settings: `llm.with_settings(temperature=0, max_tokens=500)`.
-
-        Other settings are unchanged; None leaves a setting to the server. Both clients share their connections. The
-        settings also apply to the fallbacks. Raises ConfigError if a setting is invalid.
-        """
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__, _settings=chosen(merged(self._settings, settings)))
-        if self._fallbacks:
-            other._fallbacks = tuple(each.with_settings(**settings) for each in self._fallbacks)
-            pairs = zip(self._fallback, other._fallbacks, strict=False)
-            other._fallback = tuple(given if isinstance(given, str) else each for given, each in pairs)
-            other._provider = self._chain.with_settings(lambda own: chosen(merged(own, settings)))
-        return other
-
-    def with_model(self, model: str) -> Self:
-        """Return a similar client for another model, named as in `LLM(model=)`, with separate connections.
-
-        `price` is reset, since it belongs to the original model. Raises NoProvider and ConfigError.
-        """
-        other = object.__new__(type(self))
-        named, behind = parted(stripped(model))
-        wishes = wishes_instead(named, self._wishes, self.provider) if named else replace(self._wishes, model=None)
-        state = {"_wishes": wishes, "_price": None, "_fallback": behind or self._fallback}
-        other.__setstate__(self.__getstate__() | state)
-        return other
-
-    def with_text_tools(self) -> Self:
-        """Return a similar client that describes tools as text, and allows one call in each response."""
-        other = object.__new__(type(self))
-        settings = {**self._settings, "parallel_tool_calls": False}
-        other.__setstate__(self.__getstate__() | {"_tool_calling": "text", "_settings": settings})
-        return other
-
-    def equals(self, other: Configured) -> bool:
-        """Whether `other` would send the same requests to the same endpoint."""
-        names = ("_endpoint", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price")
-        pairs = zip(self._fallbacks, other._fallbacks, strict=False)
-        return (
-            all(getattr(self, name) == getattr(other, name) for name in names)
-            and len(self._fallbacks) == len(other._fallbacks)
-            and all(one.equals(two) for one, two in pairs)
-        )
-
-    def describe(self) -> Description:
-        """Describe the chosen model, the setting that chose it and the ignored settings; contains no secrets."""
-        endpoint = self._endpoint
-        return Description(
-            provider=endpoint.provider,
-            model=endpoint.model,
-            endpoint=endpoint.shown_url,
-            protocol=endpoint.protocol,
-            api_version=endpoint.api_version,
-            decided_by=self._decided_by,
-            ignored=self._ignored,
-            adjustments=adjustments_of(self._provider),
-            fallbacks=tuple(each.describe() for each in self._fallbacks),
-            away=self._chain.away if self._fallbacks else (),
-        )
-
-    @property
-    def _chain(self) -> FallbackProvider:
-        """The provider as a FallbackProvider; valid only if the LLM has fallbacks."""
-        return cast("FallbackProvider", self._provider)
-
-    def members(self) -> tuple[FallbackMember, ...]:
-        """This model and its fallbacks as members of a fallback chain."""
-        from agentkit.llm.fallback import FallbackMember
-
-        if self._fallbacks:
-            return self._chain.members
-        endpoint = self._endpoint
-        name = f"{endpoint.provider}:{endpoint.model}"
-        return (FallbackMember(name, endpoint.shown_url, self._provider, self.tariff, self._settings),)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The configuration only: the constructor's arguments. Unpickling reads the environment again."""
-        names = ("_wishes", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price", "_fallback")
-        return {name: getattr(self, name) for name in names}
-
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._set_up()
-
-    def _set_up(self) -> None:
-        self._connect()
-        self._link()
-
-    @abstractmethod
-    def _connect(self) -> None:
-        """Choose the provider and endpoint."""
-
-    @abstractmethod
-    def _link(self) -> None:
-        """Wrap the provider with its fallbacks."""
 
 
 _BAR = "|"
@@ -533,7 +227,7 @@ class HasSpec(TypingProtocol):
         ...
 
 
-class LLM(Configured):
+class LLM:
     """A client for one model at one provider.
 
     The provider is chosen by, in this order: the arguments; `AGENTKIT_PROVIDER`; `AZURE_OPENAI_API_KEY` with
@@ -566,6 +260,16 @@ class LLM(Configured):
         NoProvider: The settings name no provider or an unknown one, or the key or endpoint is missing.
         ConfigError: An argument or environment variable is invalid.
     """
+
+    _wishes: LLMArguments
+    _settings: Mapping[str, Any]
+    _price: Price | None
+    _endpoint: Endpoint
+    _provider: Provider
+    _decided_by: str
+    _ignored: tuple[str, ...]
+    _fallback: tuple[LLM | str, ...] = ()
+    _fallbacks: tuple[LLM, ...] = ()
 
     def __init__(
         self,
@@ -606,69 +310,7 @@ class LLM(Configured):
             headers=read_headers(headers),
             client=client,
         )
-        self._set_up()
-
-    def list_models(self) -> list[str]:
-        """The names of the models that the provider offers to this account. Raises ModelError."""
-        endpoint = self._endpoint
-        if not endpoint.base_url:
-            return [endpoint.model]
-        from agentkit.event_rendering import json_value
-        from agentkit.llm.http.transport import Transport
-        from agentkit.llm.pipeline import run
-        from agentkit.llm.protocols import wire_named
-
-        transport = Transport(endpoint, self._timeout_seconds, self._max_retries, wire_named(endpoint.protocol))
-        try:
-            answer = json_value(run(transport.request("/models", b"", transport.retries())).text)
-        finally:
-            transport.close()
-        rows = answer.get("data") if isinstance(answer, dict) else None
-        if not isinstance(rows, list):
-            raise BadResponse(f"The list of models of {transport.where} is not as expected: {answer!r:.200}")
-        return sorted(str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row)
-
-    def _connect(self) -> None:
-        """Choose the endpoint and create the provider; connections are opened with the first request."""
-        _check_alone(self._wishes)
-        behind, known = _named_behind(config.environment())
-        is_unsaid = not self._wishes.given() and not self._fallback
-        self._behind = behind if is_unsaid else ()
-        try:
-            self._endpoint, self._decided_by, ignored = detect(self._wishes, known)
-        except NoProvider as error:
-            self._connect_to_none(error)
-            return
-        unused = () if is_unsaid else (f"{name} after a | in AGENTKIT_MODEL (the arguments decide)" for name in behind)
-        self._ignored = (*ignored, *unused, *(f"{name} (empty)" for name in config.empty_variables()))
-        provider = _provider(self._endpoint, self._timeout_seconds, self._max_retries, self._price)
-        self._provider = provider if self.provider == "offline" else PromptedToolsProvider(provider, self._tool_calling)
-
-    def _connect_to_none(self, error: NoProvider) -> None:
-        """Use a placeholder while a recording is replayed, which needs no provider. Otherwise raises the error."""
-        if not is_replaying():
-            raise error
-        self._endpoint, self._decided_by, self._ignored = absent_endpoint(self._wishes.model), "the replay", ()
-        self._provider = AbsentModel(error)
-
-    def _link(self) -> None:
-        """Wrap the provider in a FallbackProvider if fallbacks are configured."""
-        given = self._fallback or self._behind
-        if given:
-            from agentkit.llm.fallback import FallbackProvider
-
-            fallbacks = tuple(each if isinstance(each, Configured) else self._named(each) for each in given)
-            self._provider = FallbackProvider(
-                [*self.members(), *(member for each in fallbacks for member in each.members())]
-            )
-            self._fallbacks = fallbacks
-
-    def _named(self, name: str) -> LLM:
-        """An LLM for another model with the same settings; at the same endpoint unless the name includes a provider."""
-        other, state = object.__new__(LLM), LLM.__getstate__(self) | {"_price": None, "_fallback": ()}
-        other.__setstate__(state | {"_wishes": wishes_beside(name, self._wishes)})
-        other._ignored = ()  # reported by the first LLM already
-        return other
+        self._open()
 
     def _sent(self, request: Request, asked: Prompt | Request, settings: Mapping[str, Any]) -> Request:
         """The request to send; with fallbacks, without this LLM's own settings, since each model applies its own."""
@@ -777,6 +419,334 @@ class LLM(Configured):
             schema or asked.output_schema,
             merged(self._settings, {**asked.settings, **said}),
         )
+
+    @overload
+    def extract(
+        self,
+        text: str | Sequence[str | Image | File | Path],
+        output_type: type[_T],
+        *,
+        instruction: str | None = None,
+        retries: int = 2,
+        **settings: Any,
+    ) -> _T: ...
+
+    @overload
+    def extract(
+        self,
+        text: str | Sequence[str | Image | File | Path],
+        output_type: Any,
+        *,
+        instruction: str | None = None,
+        retries: int = 2,
+        **settings: Any,
+    ) -> Any: ...
+
+    def extract(
+        self,
+        text: str | Sequence[str | Image | File | Path],
+        output_type: Any,
+        *,
+        instruction: str | None = None,
+        retries: int = 2,
+        **settings: Any,
+    ) -> Any:
+        """Extract a typed value from a text (or texts, images and files): `invoice = llm.extract(text, Invoice)`.
+
+        `output_type` is a pydantic model, dataclass, TypedDict, NamedTuple, enum, Literal or plain type, or a list,
+        dictionary, tuple or union of them. `instruction` adds further instructions to the prompt. A response that does
+        not validate is sent back with the validation error, at most `retries` times; the offline model is called once.
+
+        Raises BadResponse if no response validates, ConfigError if `output_type` is not supported, and ModelError.
+        """
+        asking = _asking(self, text, output_type, instruction, retries, settings)
+        return _answered(asking, self.complete)
+
+    @overload
+    async def aextract(
+        self,
+        text: str | Sequence[str | Image | File | Path],
+        output_type: type[_T],
+        *,
+        instruction: str | None = None,
+        retries: int = 2,
+        **settings: Any,
+    ) -> _T: ...
+
+    @overload
+    async def aextract(
+        self,
+        text: str | Sequence[str | Image | File | Path],
+        output_type: Any,
+        *,
+        instruction: str | None = None,
+        retries: int = 2,
+        **settings: Any,
+    ) -> Any: ...
+
+    async def aextract(
+        self,
+        text: str | Sequence[str | Image | File | Path],
+        output_type: Any,
+        *,
+        instruction: str | None = None,
+        retries: int = 2,
+        **settings: Any,
+    ) -> Any:
+        """Async version of `extract`."""
+        asking = _asking(self, text, output_type, instruction, retries, settings)
+        return await _aanswered(asking, self.acomplete)
+
+    def embed(self, texts: Iterable[str], *, dimensions: int | None = None, **settings: Any) -> Embeddings:
+        """Embed texts, one vector for each text, in the same order: `llm.embed(["one", "two"])`.
+
+        The texts are split into as many requests as the server's limits require. `dimensions` sets the length of the
+        vectors, for models that support several; `settings` are sent unchanged. The list has `usage` and `cost`.
+        Raises ModelError, and ConfigError if an item is not text or if the LLM cannot make embeddings.
+        """
+        from agentkit.tracing.listeners import surrounded_embedding
+
+        asked = self._vectors_asked(texts, dimensions, settings)
+        with surrounded_embedding(asked, self.describe) as work:
+            made = work.made = taped(asked, lambda: _made(self._embedder().embed(asked.texts, asked.settings)))
+        return _embeddings(made)
+
+    async def aembed(self, texts: Iterable[str], *, dimensions: int | None = None, **settings: Any) -> Embeddings:
+        """Async version of `embed`."""
+        from agentkit.tracing.listeners import surrounded_embedding
+
+        asked = self._vectors_asked(texts, dimensions, settings)
+
+        async def make() -> VectorsMade:
+            return _made(await self._embedder().aembed(asked.texts, asked.settings))
+
+        with surrounded_embedding(asked, self.describe) as work:
+            made = work.made = await ataped(asked, make)
+        return _embeddings(made)
+
+    def _vectors_asked(self, texts: Iterable[str], dimensions: int | None, settings: Mapping[str, Any]) -> VectorsAsked:
+        from agentkit.llm.embeddings import checked, checked_settings
+
+        own = {name: value for name, value in self._settings.items() if name not in _OF_ANSWERS}
+        return VectorsAsked(tuple(checked(texts)), checked_settings(dimensions, {**own, **settings}))
+
+    def _embedder(self) -> EmbeddingProvider:
+        """The provider's embedding interface. Raises ConfigError if it lacks one, or if the LLM has fallbacks."""
+        if self._fallbacks:
+            raise ConfigError(
+                "An LLM with fallbacks makes no vectors: those of two models cannot be compared. Name one model."
+            )
+        return embedder(self._provider, self._endpoint.provider)
+
+    @property
+    def provider(self) -> str:
+        """The provider's name."""
+        return self._endpoint.provider
+
+    @property
+    def tariff(self) -> Tariff:
+        """The tariff that determines the price of requests to this model."""
+        return tariff_of(self._endpoint, self._price)
+
+    @property
+    def tariffs(self) -> tuple[Tariff, ...]:
+        """The tariffs of this model and its fallbacks."""
+        return tuple(member.tariff for member in self.members())
+
+    @property
+    def fallbacks(self) -> tuple[LLM, ...]:
+        """The LLMs called in order when this model fails."""
+        return self._fallbacks
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The smallest configured token limit of this model and its fallbacks, or None."""
+        limits = (member.settings.get(name) for member in self.members() for name in LIMITS)
+        return min((limit for limit in limits if isinstance(limit, int)), default=None)
+
+    @property
+    def model(self) -> str:
+        """The model's name; for Azure the deployment name."""
+        return self._endpoint.model
+
+    @property
+    def wishes(self) -> LLMArguments:
+        """The provider, model, key and address arguments as passed to the constructor, not the environment's."""
+        return self._wishes
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """A copy of the settings sent with every request, such as the temperature."""
+        return dict(self._settings)
+
+    @property
+    def price(self) -> Price | None:
+        """The price set by the user, which takes precedence over every price list."""
+        return self._price
+
+    def with_fallbacks(self, *, said: bool = False) -> Iterator[LLM]:
+        """Iterate over this LLM and its fallbacks, recursively.
+
+        With `said`, only fallbacks passed to the constructor are included, not those named by the environment.
+        """
+        yield self
+        for fallback in self._fallbacks if self._fallback or not said else ():
+            yield from fallback.with_fallbacks(said=said)
+
+    def with_settings(self, **settings: Any) -> Self:
+        """Return a copy of this client with other request settings: `llm.with_settings(temperature=0, max_tokens=500)`.
+
+        Other settings are unchanged; None leaves a setting to the server. Both clients share their connections. The
+        settings also apply to the fallbacks. Raises ConfigError if a setting is invalid.
+        """
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, _settings=chosen(merged(self._settings, settings)))
+        if self._fallbacks:
+            other._fallbacks = tuple(each.with_settings(**settings) for each in self._fallbacks)
+            pairs = zip(self._fallback, other._fallbacks, strict=False)
+            other._fallback = tuple(given if isinstance(given, str) else each for given, each in pairs)
+            other._provider = self._chain.with_settings(lambda own: chosen(merged(own, settings)))
+        return other
+
+    def with_model(self, model: str) -> Self:
+        """Return a similar client for another model, named as in `LLM(model=)`, with separate connections.
+
+        `price` is reset, since it belongs to the original model. Raises NoProvider and ConfigError.
+        """
+        other = object.__new__(type(self))
+        named, behind = parted(stripped(model))
+        wishes = wishes_instead(named, self._wishes, self.provider) if named else replace(self._wishes, model=None)
+        state = {"_wishes": wishes, "_price": None, "_fallback": behind or self._fallback}
+        other.__setstate__(self.__getstate__() | state)
+        return other
+
+    def with_text_tools(self) -> Self:
+        """Return a similar client that describes tools as text, and allows one call in each response."""
+        other = object.__new__(type(self))
+        settings = {**self._settings, "parallel_tool_calls": False}
+        other.__setstate__(self.__getstate__() | {"_tool_calling": "text", "_settings": settings})
+        return other
+
+    def equals(self, other: LLM) -> bool:
+        """Whether `other` would send the same requests to the same endpoint."""
+        names = ("_endpoint", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price")
+        pairs = zip(self._fallbacks, other._fallbacks, strict=False)
+        return (
+            all(getattr(self, name) == getattr(other, name) for name in names)
+            and len(self._fallbacks) == len(other._fallbacks)
+            and all(one.equals(two) for one, two in pairs)
+        )
+
+    def describe(self) -> Description:
+        """Describe the chosen model, the setting that chose it and the ignored settings; contains no secrets."""
+        endpoint = self._endpoint
+        return Description(
+            provider=endpoint.provider,
+            model=endpoint.model,
+            endpoint=endpoint.shown_url,
+            protocol=endpoint.protocol,
+            api_version=endpoint.api_version,
+            decided_by=self._decided_by,
+            ignored=self._ignored,
+            adjustments=adjustments_of(self._provider),
+            fallbacks=tuple(each.describe() for each in self._fallbacks),
+            away=self._chain.away if self._fallbacks else (),
+        )
+
+    @property
+    def _chain(self) -> FallbackProvider:
+        """The provider as a FallbackProvider; valid only if the LLM has fallbacks."""
+        return cast("FallbackProvider", self._provider)
+
+    def members(self) -> tuple[FallbackMember, ...]:
+        """This model and its fallbacks as members of a fallback chain."""
+        from agentkit.llm.fallback import FallbackMember
+
+        if self._fallbacks:
+            return self._chain.members
+        endpoint = self._endpoint
+        name = f"{endpoint.provider}:{endpoint.model}"
+        return (FallbackMember(name, endpoint.shown_url, self._provider, self.tariff, self._settings),)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The configuration only: the constructor's arguments. Unpickling reads the environment again."""
+        names = ("_wishes", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price", "_fallback")
+        return {name: getattr(self, name) for name in names}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._open()
+
+    def list_models(self) -> list[str]:
+        """The names of the models that the provider offers to this account. Raises ModelError."""
+        endpoint = self._endpoint
+        if not endpoint.base_url:
+            return [endpoint.model]
+        from agentkit.event_rendering import json_value
+        from agentkit.llm.http.transport import Transport
+        from agentkit.llm.pipeline import run
+        from agentkit.llm.protocols import wire_named
+
+        transport = Transport(endpoint, self._timeout_seconds, self._max_retries, wire_named(endpoint.protocol))
+        try:
+            answer = json_value(run(transport.request("/models", b"", transport.retries())).text)
+        finally:
+            transport.close()
+        rows = answer.get("data") if isinstance(answer, dict) else None
+        if not isinstance(rows, list):
+            raise BadResponse(f"The list of models of {transport.where} is not as expected: {answer!r:.200}")
+        return sorted(str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row)
+
+    def _open(self) -> None:
+        """Create the provider, and its fallbacks if any are configured."""
+        self._connect()
+        self._link()
+
+    def _connect(self) -> None:
+        """Choose the endpoint and create the provider; connections are opened with the first request."""
+        _check_alone(self._wishes)
+        behind, known = _named_behind(config.environment())
+        is_unsaid = not self._wishes.given() and not self._fallback
+        self._behind = behind if is_unsaid else ()
+        try:
+            self._endpoint, self._decided_by, ignored = detect(self._wishes, known)
+        except NoProvider as error:
+            self._connect_to_none(error)
+        else:
+            self._connect_to(ignored, () if is_unsaid else behind)
+
+    def _connect_to(self, ignored: Iterable[str], unused: Iterable[str]) -> None:
+        """Create the provider of the endpoint; `unused` are the fallbacks that the environment names in vain."""
+        notes = (f"{name} after a | in AGENTKIT_MODEL (the arguments decide)" for name in unused)
+        self._ignored = (*ignored, *notes, *(f"{name} (empty)" for name in config.empty_variables()))
+        provider = _provider(self._endpoint, self._timeout_seconds, self._max_retries, self._price)
+        self._provider = provider if self.provider == "offline" else PromptedToolsProvider(provider, self._tool_calling)
+
+    def _connect_to_none(self, error: NoProvider) -> None:
+        """Use a placeholder while a recording is replayed, which needs no provider. Otherwise raises the error."""
+        if not is_replaying():
+            raise error
+        self._endpoint, self._decided_by, self._ignored = absent_endpoint(self._wishes.model), "the replay", ()
+        self._provider = AbsentModel(error)
+
+    def _link(self) -> None:
+        """Wrap the provider in a FallbackProvider if fallbacks are configured."""
+        given = self._fallback or self._behind
+        if given:
+            from agentkit.llm.fallback import FallbackProvider
+
+            fallbacks = tuple(each if isinstance(each, LLM) else self._named(each) for each in given)
+            self._provider = FallbackProvider(
+                [*self.members(), *(member for each in fallbacks for member in each.members())]
+            )
+            self._fallbacks = fallbacks
+
+    def _named(self, name: str) -> LLM:
+        """An LLM for another model with the same settings; at the same endpoint unless the name includes a provider."""
+        other, state = object.__new__(LLM), LLM.__getstate__(self) | {"_price": None, "_fallback": ()}
+        other.__setstate__(state | {"_wishes": wishes_beside(name, self._wishes)})
+        other._ignored = ()  # reported by the first LLM already
+        return other
 
     def __repr__(self) -> str:
         return f"LLM(provider={self.provider!r}, model={self.model!r})"

@@ -6,11 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Never
+from typing import Any, Never
 
-from agentkit.errors import NoProvider
-from agentkit.llm.endpoint import Endpoint, LLMArguments
-from agentkit.llm.providers.local.endpoint import local_endpoint
+from agentkit.errors import ConfigError, NoProvider
+from agentkit.llm.endpoint import Endpoint, LLMArguments, Sources
 from agentkit.llm.providers.openai import (
     SERVICES,
     azure_endpoint,
@@ -19,20 +18,23 @@ from agentkit.llm.providers.openai import (
     provider_of,
     service_endpoint,
 )
-from agentkit.llm.setting_sources import Sources
-
-if TYPE_CHECKING:
-    from agentkit.errors import NoProvider
-
 
 Values = Mapping[str, Any]
+
+
+def _local_endpoint(sources: Sources) -> Endpoint:
+    """The endpoint of a model file, which is not opened. Raises ConfigError if no file is named."""
+    name = sources.value("model=", "AGENTKIT_MODEL")
+    if not name:
+        raise ConfigError("local needs the path of a GGUF file: pass model='model.gguf' or set AGENTKIT_MODEL.")
+    return Endpoint(provider="local", model=name)
 
 
 PROVIDERS: Mapping[str, Callable[[Sources], Endpoint]] = {
     "openai": openai_endpoint,
     "azure": azure_endpoint,
     "offline": lambda _: Endpoint(provider="offline", model="needle3"),  # the only model, whatever name is given
-    "local": local_endpoint,
+    "local": _local_endpoint,
     **{name: partial(service_endpoint, name) for name in SERVICES},
 }
 """Providers by name, which is also the prefix in `model="name:…"`, with the functions that create their endpoints."""

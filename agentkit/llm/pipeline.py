@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from agentkit.errors import AgentKitError, BadResponse, ModelError, Unreachable
 from agentkit.events import Event, ReasoningDelta, ResponseReceived, TextDelta, ToolCallDelta
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall
+from agentkit.usage import Usage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -334,6 +335,9 @@ def is_cancelled() -> bool:
     cancellation = CANCELLATION.get()
     return cancellation is not None and (cancellation.is_cancelled or not cancellation.seconds_left())
 
+
+LEFT_USAGE: ContextVar[Callable[[Usage], None] | None] = ContextVar("LEFT_USAGE", default=None)
+"""Receives what is known of the usage of a stream while it is closed before its end."""
 
 ABANDONED = "abandoned"
 """Error code of a model request that was abandoned because the run's time was up."""

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 from agentkit.errors import BadResponse, ModelError, Rejected
 from agentkit.events import Event, TextDelta, deltas_of
 from agentkit.llm import compat
-from agentkit.llm.compat.adjustments import Adjustment, joined
 from agentkit.llm.compat.content_fallback import advise
 from agentkit.llm.compat.conversion import Converter
-from agentkit.llm.compat.receivers import Receiver, receiver_of
+from agentkit.llm.compat.rules import Adjustment, Receiver, joined, receiver_of
 from agentkit.llm.embeddings import BatchLimits, EmbeddingAnswer, embedding_steps, embeddings_path, read_vectors
 from agentkit.llm.endpoint import Endpoint
-from agentkit.llm.pipeline import Effect, Stage, Steps, arun, mapped, partial_answer, pause, run
+from agentkit.llm.pipeline import LEFT_USAGE, Effect, Stage, Steps, arun, mapped, partial_answer, pause, run
 from agentkit.llm.pricing import tariff_of
 from agentkit.llm.protocols import StreamReader, WireProtocol, wire_named
 from agentkit.llm.protocols.anthropic import is_paused
@@ -28,7 +27,7 @@ from agentkit.llm.protocols.error_mapping import ended, json_object
 from agentkit.llm.protocols.reasoning import ThoughtsHolder, closed_thoughts
 from agentkit.llm.protocols.sse import EventStream
 from agentkit.messages import AssistantMessage, Request, Response
-from agentkit.usage import Price
+from agentkit.usage import NO_USAGE, Price, Usage, unreported
 
 if TYPE_CHECKING:
     from agentkit.llm.embeddings import Embeddings
@@ -88,6 +87,13 @@ _STREAM = re.compile(r"\s*(?:[a-zA-Z][\w-]*(?::[^\n]*)?\n\s*){0,9}(?:data|event|
 """The start of an event stream, which can have a few unknown fields."""
 
 
+_CLOSES_THOUGHTS = re.compile(r"\bqwq|deepseek-?r1|\br1-distill|[-_]thinking\b|\bphi-?4-reasoning", re.IGNORECASE)
+"""Models whose chat templates put the opening tag of reasoning into the prompt, so that answers have the closing one.
+
+For any other model the first such answer shows it; its stream has shown the reasoning as text by then.
+"""
+
+
 class RemoteModel(Stage):
     """A provider over HTTP. Adjustments learnt from refusals are remembered for the lifetime of the object.
 
@@ -105,7 +111,7 @@ class RemoteModel(Stage):
         self._converters: dict[Receiver, tuple[Converter, EncodingCache]] = {}
         self._learnt: dict[str, Adjustment] = {}
         self._batches = BatchLimits()
-        self._closes_thoughts = False
+        self._closes_thoughts = _CLOSES_THOUGHTS.search(endpoint.model) is not None
 
     @cached_property
     def _transport(self) -> Transport:
@@ -199,6 +205,12 @@ class RemoteModel(Stage):
                 else:
                     yield from self._transport.stream(path, content, reading, retries)
                     response = yield from reading.finish()
+            except GeneratorExit:
+                count = LEFT_USAGE.get()
+                if count is not None:
+                    known = NO_USAGE if reading is None else reading.usage
+                    count(replace(known + unreported(retries.unanswered), unreported=1).under(self._tariff))
+                raise
             except ModelError as error:
                 error.partial = reading and partial_answer(reading.emitted)
                 seconds = retries.after_fault(error)
@@ -238,7 +250,7 @@ class RemoteModel(Stage):
         body = self._wire.encode(converter.request(request), self._endpoint.model, strict=strict, before=encoded)
         if streaming:
             body = {**self._wire.streaming, **body}
-        body = compat.known(body, self._endpoint.model, self._wire.name)
+        body = compat.known(body, self._endpoint.model, self._wire.name, strict_order=converter.receiver.strict_order)
         for adjustment in learnt.values():
             body = adjustment.apply(body)
         return body
@@ -320,6 +332,11 @@ class _StreamedAnswer:
         self._stream = EventStream(scrub)
         self._begun = False
         self._unstreamed: list[bytes] = []
+
+    @property
+    def usage(self) -> Usage:
+        """The token counts received so far."""
+        return self._reader.usage
 
     def is_whole(self) -> bool:
         """Whether the response is complete; anything after it is ignored."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from agentkit.manifest.build import manifest_of
 from agentkit.manifest.compare import Difference, differences
-from agentkit.manifest.facts import ChangeDirection
 from agentkit.manifest.file import Manifest
+from agentkit.manifest.schema import ChangeDirection
 
 __all__ = ["ChangeDirection", "Difference", "Manifest", "differences", "manifest_of"]

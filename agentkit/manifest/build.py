@@ -16,18 +16,22 @@ from urllib.parse import urlsplit
 from agentkit.agents.agent import Agent, AgentTool
 from agentkit.decisions import Decision, Verdict
 from agentkit.levels import SafetyLevel
-from agentkit.manifest import facts, file
-from agentkit.manifest.code_identity import OURS, approver_of, code_of, is_ours, module_of
-from agentkit.manifest.facts import ANYTHING, IN_MEMORY, KEPT, WEAKENED
-from agentkit.manifest.locations import (
+from agentkit.manifest import file, schema
+from agentkit.manifest.identity import (
+    OURS,
+    approver_of,
+    code_of,
     command_told,
     folder_told,
+    is_ours,
     model_facts,
+    module_of,
     price_told,
     session_told,
     url_told,
     workspace_facts,
 )
+from agentkit.manifest.schema import ANYTHING, IN_MEMORY, KEPT, WEAKENED
 from agentkit.messages import digest_of
 from agentkit.safety.policy import NO_RULE, Policy
 from agentkit.safety.rules import Rule
@@ -179,9 +183,9 @@ def verdict(tool: AnyTool, policy: Policy) -> str:
     if judged(Decision(Verdict.ASK, "judge", "")).allowed:
         return str(Verdict.ALLOW)
     levels = [level for level in SafetyLevel if level <= tool.level]
-    said = {level: judged(Decision(Verdict.ALLOW, "judge", "", level=level)) for level in levels}
-    reached = [level.name.lower() for level in levels if said[level].allowed]
-    return f"by call, up to {reached[-1]}" if reached else str(said[SafetyLevel.SAFE].verdict)
+    data = {level: judged(Decision(Verdict.ALLOW, "judge", "", level=level)) for level in levels}
+    reached = [level.name.lower() for level in levels if data[level].allowed]
+    return f"by call, up to {reached[-1]}" if reached else str(data[SafetyLevel.SAFE].verdict)
 
 
 def _digest(tool: AnyTool) -> str:
@@ -262,12 +266,12 @@ def _of_shell(tool: AnyTool) -> list[str]:
 
 def _of_hosted(tool: AnyTool) -> list[str]:
     """The hosts that the provider can reach: none, its tool server, the named domains, or any."""
-    said = tool.spec.hosted or {}
+    hosted = tool.spec.hosted or {}
     if tool.level is SafetyLevel.SAFE:
         return []
-    if said.get("server_url"):
-        return [urlsplit(str(said["server_url"])).netloc.rpartition("@")[2]]
-    return sorted(map(str, said.get("allowed_domains") or [ANYTHING]))
+    if hosted.get("server_url"):
+        return [urlsplit(str(hosted["server_url"])).netloc.rpartition("@")[2]]
+    return sorted(map(str, hosted.get("allowed_domains") or [ANYTHING]))
 
 
 def _nothing(_: AnyTool) -> list[str]:
@@ -295,7 +299,7 @@ def closed_over(function: Any) -> Mapping[str, Any]:
     return inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
 
 
-_Facts = Iterator[tuple[facts.Path, Any]]
+_Facts = Iterator[tuple[schema.Path, Any]]
 _Named = Sequence[tuple[str, Any]]
 
 
@@ -386,7 +390,7 @@ def _unlabelled(agent: Agent[Any]) -> Iterable[tuple[str, Any]]:
     return ((tool.name, True) for tool in agent.tools if agent.unlabelled == "allow" and not tool.is_labelled)
 
 
-def _under(path: facts.Path, named: Iterable[tuple[str, Any]]) -> _Facts:
+def _under(path: schema.Path, named: Iterable[tuple[str, Any]]) -> _Facts:
     return (((*path, name), value) for name, value in named)
 
 
@@ -402,9 +406,9 @@ def _handoffs(agent: Agent[Any], staff: _Named) -> list[tuple[str, Any]]:
 
 def _listeners(agent: Agent[Any]) -> list[tuple[str, Any]]:
     """The code of the listeners by name; for `Agent.on`, that of the given function."""
-    heard = [closed_over(each).get("listener", each) if is_ours(each) else each for each in agent.listeners]
-    told = map(code_of, heard)
-    return _apart([(code.partition(" sha256:")[0], code) for code in told])
+    functions = [closed_over(each).get("listener", each) if is_ours(each) else each for each in agent.listeners]
+    codes = map(code_of, functions)
+    return _apart([(code.partition(" sha256:")[0], code) for code in codes])
 
 
 def _servers(agent: Agent[Any]) -> list[Any]:

@@ -9,8 +9,8 @@ from typing import Any
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Verdict
 from agentkit.event_rendering import cut
-from agentkit.manifest.facts import SUBJECTS, ChangeDirection, Path
 from agentkit.manifest.file import Manifest
+from agentkit.manifest.schema import SUBJECTS, ChangeDirection, Path
 from agentkit.safety.paths import inside
 from agentkit.safety.rules import Rule, origin
 
@@ -196,8 +196,8 @@ class _Comparison:
             old, new = self.before.facts[path], self.after.facts[path]
             if old != new:
                 name = f"{subject[3]}: " if group else ""
-                told = self._change(path) if kind.is_read else _unread_change(old, new)
-                yield self._told(kind.order(old, new), path, f"{name}{key.replace('/', ': ')} {told}")
+                change = self._change(path) if kind.is_read else _unread_change(old, new)
+                yield self._told(kind.order(old, new), path, f"{name}{key.replace('/', ': ')} {change}")
 
     def _of_rules(self, agent: str) -> Iterator[Difference]:
         old, new = self._rules(self.before, agent), self._rules(self.after, agent)
@@ -250,8 +250,8 @@ class _Comparison:
 
 def _unread_change(old: str | None, new: str | None) -> str:
     """Describe a change of a hash, whose effect is unknown."""
-    told = f"{_short(old)} -> {_short(new)}"
-    return told if old is None or new is None else f"has changed, {told}; {_REVIEW}"
+    text = f"{_short(old)} -> {_short(new)}"
+    return text if old is None or new is None else f"has changed, {text}; {_REVIEW}"
 
 
 def _short(value: str | None) -> str:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NoReturn
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import cut, suggestion
-from agentkit.manifest.facts import FORMAT, SUBJECTS, Path, kind_of
+from agentkit.manifest.schema import FORMAT, SUBJECTS, Path, kind_of
 from agentkit.safety.rules import Rule
 
 _MOST_SHOWN_CHARS = 80

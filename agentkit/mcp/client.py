@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import weakref
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never
@@ -16,6 +18,7 @@ from urllib.parse import urlsplit
 from agentkit import settings
 from agentkit._dataclass import dataclass
 from agentkit.agents.model_requests import FIND_TOOLS
+from agentkit.agents.run_config import LINEAGE
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, LoginNeeded, ToolError
 from agentkit.event_rendering import suggestion, visible
@@ -23,7 +26,7 @@ from agentkit.levels import SafetyLevel
 from agentkit.mcp.connection import Question, ServerConnection
 from agentkit.mcp.definitions import Definition, DefinitionChange, Pins, changes, clashing, local_names
 from agentkit.mcp.login_store import Ask, Login, Logout, Terms, command, with_login
-from agentkit.mcp.sdk.session import Answer, Prompt, Resource, listing, written
+from agentkit.mcp.sdk.session import Answer, Caller, Prompt, Resource, listing, written
 from agentkit.mcp.target import Target, advice, target_of, variables
 from agentkit.messages import READ_MORE
 from agentkit.suggestions import refuse_made
@@ -35,7 +38,9 @@ from agentkit.tools.catalog import all_tools
 from agentkit.tools.human import finish_tool
 
 if TYPE_CHECKING:
-    from agentkit.mcp.sdk.session import Progress, ToolListing, ToolOutput
+    from agentkit.llm.client import LLM
+    from agentkit.mcp.sdk.session import ToolListing, ToolOutput
+    from agentkit.safety.approval import Approver
 
 
 class ServerResources:
@@ -79,6 +84,13 @@ class ServerResources:
         """
         texts = written(arguments)
         return self._link.ask(lambda server: server.prompt(name, texts), self._timeout_seconds)
+
+    def subscribe(self, uri: str, when_changed: Callable[[str], object] | None) -> None:
+        """Call `when_changed` with the URI when the resource has changed; None ends that.
+
+        The function is called on the thread of the connection, and must return soon.
+        """
+        self._link.subscribe(uri, when_changed, self._timeout_seconds)
 
     async def aprompt(self, name: str, /, **arguments: Any) -> Answer:
         """Like `prompt`, asynchronously."""
@@ -133,10 +145,9 @@ _UNREAD = "New at the MCP server {server!r} since it was accepted; a person must
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The settings of a remote tool: level, limits and result labels."""
+    """The settings of a remote tool: level, length and labels of its results."""
 
     level: SafetyLevel
-    timeout_seconds: float | None
     max_chars: int
     labels: frozenset[Label]
 
@@ -149,31 +160,6 @@ def labels_of(level: SafetyLevel, labels: Iterable[Label | str] | None) -> froze
     return frozenset({Label.UNTRUSTED, *private})
 
 
-class Source(ServerResources):
-    """The server behind a tool: runs it by its remote name, and reports changes of its definition."""
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The short name of the server."""
-
-    @abstractmethod
-    def call(self, tool: str, /, **arguments: Any) -> Answer:
-        """Call a tool and wait for its answer."""
-
-    @abstractmethod
-    async def acall(self, tool: str, /, **arguments: Any) -> Answer:
-        """Call a tool and await its answer."""
-
-    @abstractmethod
-    def change_of(self, name: str) -> DefinitionChange | None:
-        """Return how the tool differs from its accepted definition."""
-
-    @abstractmethod
-    def again(self, name: str) -> RemoteTool:
-        """Return the tool with this remote name, from this instance of the server."""
-
-
 class RemoteTool(Tool[..., Any]):
     """A tool of an MCP server, called `name` locally. `shown` is its accepted definition, or None without one.
 
@@ -181,7 +167,9 @@ class RemoteTool(Tool[..., Any]):
     invalid.
     """
 
-    def __init__(self, server: Source, remote_name: str, name: str, shown: Definition | None, bounds: Bounds) -> None:
+    def __init__(
+        self, server: MCPServer, remote_name: str, name: str, shown: Definition | None, bounds: Bounds
+    ) -> None:
         schema = _ANYTHING if shown is None else _checked_schema(shown.schema, name)
         described = _UNREAD.format(server=server.name) if shown is None else shown.description
         self.__dict__.update(server=server, remote_name=remote_name, _parameters=GivenParameters(schema, name))
@@ -190,13 +178,13 @@ class RemoteTool(Tool[..., Any]):
             name,
             visible(described[:_MOST_DESCRIPTION_CHARS]),
             level=bounds.level,
-            timeout_seconds=bounds.timeout_seconds,
+            timeout_seconds=None,  # the connection limits the time, without that of a person who is asked
             max_chars=bounds.max_chars,
             labels=bounds.labels,
             judge=self._judge_call,
         )
 
-    server: Source
+    server: MCPServer
     remote_name: str
     """The server's name for the tool."""
 
@@ -218,7 +206,7 @@ class RemoteTool(Tool[..., Any]):
         return judged(self.server.name, self.name, self.server.change_of(self.remote_name), self.level)
 
     def __reduce_ex__(self, _protocol: Any) -> tuple[Any, ...]:
-        return _found_again, (self.server, self.remote_name)
+        return MCPServer.again, (self.server, self.remote_name)  # another process has its own connection
 
 
 class ResourceTool(RemoteTool):
@@ -315,16 +303,11 @@ def _plain(part: Any) -> Any:
     return [_plain(each) for each in part] if isinstance(part, list) else part
 
 
-def _found_again(server: Source, remote_name: str) -> RemoteTool:
-    """Find the tool in another process, which has its own connection."""
-    return server.again(remote_name)
-
-
 _TAKEN = frozenset({*all_tools.names, finish_tool.name, FIND_TOOLS, READ_MORE, "ask_user", "tell_user", "run_program"})
 """Names of built-in tools: a server's tool must not impersonate one of them, or match a rule written for one."""
 
 
-class MCPServer(Source):
+class MCPServer(ServerResources):
     """The tools of an MCP server: pass it among an agent's tools, or use `tools`.
 
     Args:
@@ -345,6 +328,9 @@ class MCPServer(Source):
         max_chars: The maximum length of a result sent to the model.
         labels: The labels of results in addition to untrusted; by default, private for a SYSTEM tool.
         on_progress: A callback for progress notifications: tool name, progress, total and message.
+        approve: The approver of what the server asks for during a call: answers of a person (the tool `ask_user`) and
+            of a model (`ask_model`). By default that of the run that makes the call; without one, all is refused.
+        llm: The model for what the server asks of one; by default that of the run, and charged to it in any case.
         pins: The folder for accepted definitions; by default in the state folder. An in-process server is part of the
             program, and has no pins unless this is given.
         resources: Whether to add the tools `list_resources` and `read_resource`, with which a model reads the server's
@@ -372,6 +358,8 @@ class MCPServer(Source):
         max_chars: int = 50_000,
         labels: Iterable[Label | str] | None = None,
         on_progress: Callable[[str, float, float | None, str], object] | None = None,
+        approve: Approver | None = None,
+        llm: LLM | None = None,
         pins: str | Path | None = None,
         resources: bool = False,
         **unknown: Never,
@@ -383,10 +371,12 @@ class MCPServer(Source):
         self._target = with_login(found, login)
         self._levels = checked_levels(level)
         self._labels = None if labels is None else frozenset(map(Label, labels))
-        self._prefix, self._on_progress = prefix, on_progress
+        self._prefix, self._on_progress, self._approve, self._llm = prefix, on_progress, approve, llm
         self._own = resource_tools(self._target.name) if resources else {}
         self._timeout_seconds, self._connect_seconds, self._max_chars = timeout_seconds, connect_seconds, max_chars
-        self._pins = _pins_of(self._target, pins)
+        is_ours = pins is None and found.program is not None
+        folder_of_pins = settings.state_folder() / "mcp" if pins is None else Path(pins)
+        self._pins = None if is_ours else Pins(folder_of_pins, found.identity)
         self._taken: frozenset[str] = _TAKEN
         self._begin()
 
@@ -461,7 +451,8 @@ class MCPServer(Source):
 
     async def acall(self, tool: str, /, **arguments: Any) -> Answer:
         """Like `call`, asynchronously; cancelling it cancels the request at the server."""
-        return _answer_of(await self._link.aask(self._calling(tool, arguments), self._timeout_seconds, tool))
+        question = self._calling(tool, arguments, asyncio.get_running_loop())
+        return _answer_of(await self._link.aask(question, self._timeout_seconds, tool))
 
     def again(self, name: str) -> RemoteTool:
         """Return the tool with this remote name from `tools`. Raises ConfigError if it does not exist."""
@@ -508,7 +499,7 @@ class MCPServer(Source):
 
     def _bounds(self, name: str, local_name: str) -> Bounds:
         level = level_of((name, local_name), self._levels)
-        return Bounds(level, self._timeout_seconds, self._max_chars, labels_of(level, self._labels))
+        return Bounds(level, self._max_chars, labels_of(level, self._labels))
 
     def _saw(self, listing: ToolListing) -> None:
         """Store the listed definitions; without pins, the first listing is accepted."""
@@ -521,13 +512,15 @@ class MCPServer(Source):
         self._changes = {change.name: change for change in changes(self._pinned, seen)}
         self._seen, self._invalid = seen, listing.invalid
 
-    def _calling(self, tool: str, arguments: Mapping[str, Any]) -> Question[ToolOutput]:
-        heard = self._heard(tool)
-        return lambda server: server.call(tool, arguments, heard)
-
-    def _heard(self, tool: str) -> Progress | None:
-        heard = self._on_progress
-        return None if heard is None else lambda progress, total, word: heard(tool, progress, total, word)
+    def _calling(
+        self, tool: str, arguments: Mapping[str, Any], loop: asyncio.AbstractEventLoop | None = None
+    ) -> Question[ToolOutput]:
+        above, given = LINEAGE.get(), self._llm
+        model = None if above.plan is None else above.plan.llm
+        model, approve = model if given is None else lambda: given, self._approve or above.approve
+        caller = Caller(self.name, approve, model, copy_context(), loop, above.context.run)
+        heard = None if self._on_progress is None else partial(self._on_progress, tool)
+        return lambda server: server.call(tool, arguments, heard, caller)
 
     def beside(self, taken: Iterable[str]) -> Toolset:
         """Return the tools, with the prefix `NAME_` on those whose names clash with other servers' tools."""
@@ -581,12 +574,6 @@ def _notify(saw: Callable[[ToolListing], None] | None, listing: ToolListing) -> 
     """Pass the listed tools to the server object, if it still exists."""
     if saw is not None:
         saw(listing)
-
-
-def _pins_of(target: Target, folder: str | Path | None) -> Pins | None:
-    if folder is None and target.program is not None:
-        return None
-    return Pins(settings.state_folder() / "mcp" if folder is None else Path(folder), target.identity)
 
 
 def _answer_of(said: ToolOutput) -> Answer:

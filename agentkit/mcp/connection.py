@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,6 +36,7 @@ class ServerConnection:
         self._target, self._connect_seconds, self._when_seen = target, connect_seconds, when_seen
         self._starting = threading.Lock()
         self._known: dict[str, Definition] = {}
+        self._watched: dict[str, Callable[[str], object]] = {}
         self._work: _EventLoopThread | None = None
 
     def definitions(self) -> None:
@@ -52,6 +53,14 @@ class ServerConnection:
         """Like `ask`, asynchronously; cancelling it cancels the request."""
         work = self._working()
         return await asyncio.wrap_future(work.submit(work.ask(question, seconds, self._unchanged(tool))))
+
+    def subscribe(self, uri: str, when_changed: Callable[[str], object] | None, seconds: float | None) -> None:
+        """Call back when a resource has changed, also after a reconnection; None ends that. Raises ToolError."""
+        if when_changed is None:
+            self._watched.pop(uri, None)
+        else:
+            self._watched[uri] = when_changed
+        self.ask(lambda server: server.subscribe(uri, when_changed), seconds)
 
     def log_in(self, login: Any, ask: Any) -> None:
         """Log a person in; the next use reconnects. Raises ConfigError, MissingExtra and ToolError."""
@@ -87,7 +96,7 @@ class ServerConnection:
         """Return the thread, starting a new one in a forked child."""
         with self._starting:
             if self._work is None or self._work.process != os.getpid():
-                self._work = _EventLoopThread(self._target, self._connect_seconds, self._note)
+                self._work = _EventLoopThread(self._target, self._connect_seconds, self._note, self._watched)
             return self._work
 
     def _note(self, listing: ToolListing) -> None:
@@ -105,9 +114,16 @@ class ServerConnection:
 class _EventLoopThread:
     """The thread and its event loop. Everything except `submit` and `close` runs on the loop."""
 
-    def __init__(self, target: Target, connect_seconds: float, when_seen: Callable[[ToolListing], None]) -> None:
+    def __init__(
+        self,
+        target: Target,
+        connect_seconds: float,
+        when_seen: Callable[[ToolListing], None],
+        watched: Mapping[str, Callable[[str], object]],
+    ) -> None:
         self.process = os.getpid()
         self._target, self._connect_seconds, self._when_seen = target, connect_seconds, when_seen
+        self._watched = watched
         self._loop = asyncio.new_event_loop()
         self._connecting = asyncio.Lock()
         self._connection: MCPConnection | None = None
@@ -133,9 +149,11 @@ class _EventLoopThread:
     async def ask(self, question: Question[T], seconds: float | None, check: Callable[[], None]) -> T:
         """Send a request to the server with a timeout. Raises ToolError and ToolTimeout."""
         try:
+            started = self._loop.time()
             async with asyncio.timeout(seconds):
                 connection = await self.ready()
-                check()
+            check()
+            async with connection.limited(None if seconds is None else seconds + started - self._loop.time()):
                 return await question(connection)
         except TimeoutError:
             raise ToolTimeout(
@@ -193,12 +211,11 @@ class _EventLoopThread:
                 except Exception as error:  # outside the connection, to avoid an exception group
                     ready.set_exception(error)
                     return
+                for uri, when_changed in self._watched.items():
+                    with contextlib.suppress(ToolError):  # the resource is gone
+                        await connection.subscribe(uri, when_changed)
                 ready.set_result(connection)
-                listening = asyncio.create_task(connection.listen())
-                try:
-                    await connection.watch(lambda: self._look(connection))
-                finally:
-                    listening.cancel()
+                await connection.watch(lambda: self._look(connection))
         except BaseException as error:
             if not ready.done():
                 ready.set_exception(error) if isinstance(error, Exception) else ready.cancel()

@@ -21,6 +21,7 @@ from agentkit.errors import ConfigError, ToolError
 from agentkit.http_security import is_local
 from agentkit.mcp.definitions import replace_file
 from agentkit.mcp.target import Target, is_sealed
+from agentkit.portable_files import is_own, lock
 from agentkit.safety.urls import AddressRules, Url, read_url
 
 _VERSION = 1
@@ -66,13 +67,11 @@ class StoredLogin:
 
         After `most_waits` attempts the block runs without the lock; the authorization server then decides.
         """
-        import fcntl
-
         descriptor = self._lock()
         try:
             for _ in range(most_waits):
                 with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    lock(descriptor)
                     break
                 await asyncio.sleep(_WAIT_SECONDS)
             yield
@@ -109,7 +108,7 @@ class StoredLogin:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
                 raise ConfigError(f"{self._cannot_be_used()}: it is not a regular file, or too long.")
-            if os.name == "posix" and found.st_uid != os.geteuid():
+            if not is_own(found):
                 raise ConfigError(f"{self._cannot_be_used()}: it belongs to another user.")
             if os.name == "posix" and found.st_mode & _OTHERS:
                 raise ConfigError(f"{self._cannot_be_used()}: other users can read it.")
@@ -182,17 +181,30 @@ class ClientCredentials:
 
     Args:
         client_id: The client id at the authorization server.
-        client_secret: The client secret, which is sent only to `issuer`.
+        client_secret: The client secret, which is sent only to `issuer`; None with a private key.
         issuer: The authorization server, as named in its metadata.
         scope: The requested scopes, separated by blanks; by default those that the server names.
         hosts: Additional hosts that can take part although they are not on the public web.
+        private_key: The private key in PEM format that signs JWTs for `issuer`, in place of a secret.
+        algorithm: The signature algorithm of the private key.
+        assertion: A function of the issuer and the server's address that returns an identity assertion of a person
+            (ID-JAG), for cross-app access: the token is then the person's. Can be a coroutine function.
+
+    Raises ConfigError unless exactly one of `client_secret` and `private_key` is given.
     """
 
     client_id: str
-    client_secret: str = field(repr=False)
+    client_secret: str | None = field(repr=False)
     issuer: str
     scope: str | None = None
     hosts: tuple[str, ...] = ()
+    private_key: str | None = field(default=None, repr=False)
+    algorithm: str = "RS256"
+    assertion: Callable[[str, str], Any] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.client_secret is None) == (self.private_key is None):
+            raise ConfigError("ClientCredentials takes either a client_secret or a private_key=.")
 
 
 Terms = Login | ClientCredentials

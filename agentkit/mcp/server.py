@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -12,33 +13,40 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.options import check_rules
-from agentkit.agents.run_config import hearing
+from agentkit.agents.run_config import HandoffTarget, hearing
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, judge_call
-from agentkit.decisions import Verdict
-from agentkit.errors import ConfigError
+from agentkit.decisions import Label, Verdict
+from agentkit.errors import ConfigError, ToolError
 from agentkit.http_security import listening, origin_of
 from agentkit.levels import SafetyLevel
-from agentkit.mcp.sdk.server import PATH, MCPAuth, check_reach
+from agentkit.mcp.sdk.server import PATH, MCPAuth, ServedResource, check_reach, over_http, over_stdio, protocol_server
 from agentkit.messages import Message, ToolCall, ToolMessage, ToolResult
 from agentkit.safety.approval import NOBODY, Approval, ApprovalRequest, Approver, ApproverAnswer, Grants, answered
 from agentkit.safety.data_flow import labels_of
 from agentkit.safety.policy import Policy
+from agentkit.sessions.session import Session
 from agentkit.tooling import execution
 from agentkit.tooling.arguments import copied
 from agentkit.tooling.run_context import can_be_called
 from agentkit.tooling.signature import is_asynchronous
+from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
+from agentkit.tools.files import hiding, read_file_in
+from agentkit.workspace.change_detection import SKIPPED
+from agentkit.workspace.root import Root
 from agentkit.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from agentkit.mcp.sdk.server import Ask
+    from agentkit.sessions.stores import Place
 
 CLIENT: Literal["client"] = "client"
 """The approver that asks the person at the client."""
 
 _WHO = "An MCP client"
+_MOST_LISTED = 1_000
 _PUT_OFF = ApproverAnswer(Approval.NO, "It was put off, and a call over MCP cannot wait for it.")
 _REFUSED = ApproverAnswer(Approval.NO, "The person at the client said no.")
 
@@ -70,6 +78,10 @@ class ToolServerOptions(TypedDict, total=False):
     approve: Approver | Literal["client"] | None
     workspace: Workspace | str | Path | None
     most_calls: int
+    resources: Mapping[str, Callable[..., Any]]
+    prompts: Iterable[Any]
+    files: bool
+    sessions: Place | bool
 
 
 class ToolServer:
@@ -84,6 +96,12 @@ class ToolServer:
             the client supports asking. By default such calls are denied.
         workspace: The folder for file tools and the shell; the current one by default.
         most_calls: The maximum number of concurrent calls; further ones wait.
+        resources: Functions by URI, or by URI template with their arguments as placeholders, such as `notes://{name}`.
+            They return a text, bytes, an Image or File, or a value that becomes JSON.
+        prompts: Functions that render a prompt from texts: they return a text, or a list of texts, Images and Files.
+            Of an agent, the prompt is its instruction, followed by a message.
+        files: Whether the files of the workspace are resources, read by `read_file` under the same policy.
+        sessions: Where sessions are stored, to offer their transcripts as resources; True for the default place.
 
     Data-flow rules consider everything that any client has read: a server is assumed to serve one person. Raises
     ConfigError.
@@ -99,6 +117,10 @@ class ToolServer:
         approve: Approver | Literal["client"] | None = None,
         workspace: Workspace | str | Path | None = None,
         most_calls: int = 8,
+        resources: Mapping[str, Callable[..., Any]] | None = None,
+        prompts: Iterable[Any] = (),
+        files: bool = False,
+        sessions: Place | bool = False,
     ) -> None:
         place = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
         self.tools = Toolset(tools).within(place)
@@ -108,21 +130,56 @@ class ToolServer:
             raise ConfigError(f"The tool {conditional!r} has a condition on the run, and MCP clients have no run.")
         judged_by = Policy(SafetyLevel.of(safety)) if policy is None else policy
         check_rules(judged_by, self.tools)
-        self._bench = ToolPolicyContext(self.tools, (judged_by,), Grants(), place)
+        known = self.tools if not files or "read_file" in self.tools.names else self.tools + read_file_in(place)
+        self._bench = ToolPolicyContext(known, (judged_by,), Grants(), place)
         if isinstance(approve, str) and approve != CLIENT:
             raise ConfigError(f'approve= takes a function or "client"; got {approve!r}.')
         if callable(approve) and not can_be_called(approve, object()):
             raise ConfigError("approve= takes a function of an ApprovalRequest alone: MCP clients have no run.")
-        self._name, self._approve = name, approve
+        self.name, self._approve = name, approve
+        self.prompts = {each.name: each for each in map(_prompt, prompts)}
+        self.resources = [_resource(uri, read) for uri, read in (resources or {}).items()]
+        if files:
+            self.resources.append(self._files())
+        if sessions is not None and sessions is not False:
+            self.resources.append(self._sessions(None if sessions is True else sessions))
         self._room = asyncio.Semaphore(most_calls)
         self._read: list[Message] = []  # the first call per label; clients cannot remove entries
         self._numbers = itertools.count(1)
 
     def protocol_server(self) -> Any:
         """Return a server object of the `mcp` package, to be run with its functions. Raises MissingExtra."""
-        from agentkit.mcp.sdk.server import protocol_server
+        return protocol_server(self)
 
-        return protocol_server(self._name, self.tools, self.answer)
+    def _files(self) -> ServedResource:
+        """Return the files of the workspace that are not secret, as a template."""
+        workspace = self._bench.workspace
+
+        def names() -> list[str]:
+            hidden, files = hiding(workspace), Root(workspace.folder).files(".", SKIPPED)
+            return list(itertools.islice((path for path, _ in files if not hidden(path)), _MOST_LISTED))
+
+        async def read(path: str) -> str:
+            result = await self.answer("read_file", {"path": path})
+            if not result.ok:
+                raise ToolError(result.error or "It cannot be read.")
+            return str(result.value["content"])
+
+        return ServedResource("file:///{+path}", "files", "A text file of the workspace.", read, names)
+
+    def _sessions(self, place: Place) -> ServedResource:
+        """Return the transcripts of the stored sessions, as a template."""
+
+        def names() -> list[str]:
+            return [each.name for each in Session.summaries(place)][:_MOST_LISTED]
+
+        async def read(name: str) -> str:
+            if name not in await execution.acall(names, None):
+                raise ToolError("No session has that name.")
+            self._note("read_session", frozenset({Label.PRIVATE, Label.UNTRUSTED}))
+            return str(await execution.acall(lambda: Session.open(place, name).show(), None))
+
+        return ServedResource("session:///{+name}", "sessions", "The transcript of a session.", read, names)
 
     async def answer(self, name: str, arguments: Mapping[str, Any], ask: Ask | None = None) -> ToolResult:
         """Judge and execute a call. Errors are reported in the result; `ask` asks the person at the client."""
@@ -132,9 +189,13 @@ class ToolServer:
             with hearing(**self._above()) as found:
                 result = await judged.arun()
         result = replace(result, labels=result.labels | found)
-        if not result.labels <= labels_of(self._read):
-            self._read.append(ToolMessage(call.id, name, "", result.labels))
+        self._note(name, result.labels)
         return result
+
+    def _note(self, name: str, labels: frozenset[Label]) -> None:
+        """Record what a client has read."""
+        if not labels <= labels_of(self._read):
+            self._read.append(ToolMessage(f"mcp-{next(self._numbers)}", name, "", labels))
 
     def _above(self) -> dict[str, Any]:
         """Return how nested calls of programs and agents are judged: by the server's policies and approver."""
@@ -179,6 +240,37 @@ class ToolServer:
         return _PUT_OFF if said.approval is Approval.LATER else said
 
 
+def _prompt(given: Any) -> Tool[..., Any]:
+    """Return a prompt as a tool, whose parameters are its arguments. Raises ConfigError."""
+    if not isinstance(given, HandoffTarget):
+        return given if isinstance(given, Tool) else Tool(given)
+    if not isinstance(given.instruction, str):
+        raise ConfigError(f"The instruction of {given.name!r} is written for each run, so it cannot be a prompt.")
+    instruction = given.instruction
+
+    def with_message(message: str = "") -> str:
+        return f"{instruction}\n\n{message}".rstrip()
+
+    return Tool(with_message, given.name, given.description or f"The instruction of the agent {given.name}.")
+
+
+def _resource(uri: str, read: Callable[..., Any]) -> ServedResource:
+    """Return a resource that a function reads. Raises ConfigError."""
+    tool = read if isinstance(read, Tool) else Tool(read)
+
+    async def value(**arguments: Any) -> Any:
+        result = await tool.ainvoke(arguments)
+        if not result.ok:
+            raise ToolError(result.error or "It cannot be read.")
+        return result.value
+
+    placeholders = set(re.findall(r"{[+#./;?&]?(\w+)\*?}", uri))
+    if placeholders != tool.parameters["properties"].keys():
+        told = ", ".join(tool.parameters["properties"]) or "none"
+        raise ConfigError(f"The placeholders of {uri!r} must be the arguments of its function: {told}.")
+    return ServedResource(uri, tool.name, tool.description, value)
+
+
 def serve(
     tools: Iterable[Any] | Callable[..., Any], *, http: Address | None = None, **options: Unpack[ToolServerOptions]
 ) -> None:
@@ -187,25 +279,14 @@ def serve(
     Over stdio, the protocol uses the streams of the process. Raises ConfigError and MissingExtra.
     """
     server = ToolServer(tools, **options).protocol_server()
-    asyncio.run(_over_stdio(server) if http is None else _over_http(server, http))
-
-
-async def _over_stdio(server: Any) -> None:
-    from agentkit.mcp.sdk.server import over_stdio
-
-    await over_stdio(server)
+    asyncio.run(over_stdio(server) if http is None else _over_http(server, http))
 
 
 async def _over_http(server: Any, address: Address) -> None:
-    from agentkit.mcp.sdk.server import over_http
-
-    gate = MCPAuth(address.token, (*_named(address.host), *address.hosts))
-    with listening(address.host, address.port) as listener:
+    host = address.host
+    named = () if ":" in host or not host.strip("0.") else (host,)  # neither a wildcard nor an IPv6 address
+    gate = MCPAuth(address.token, (*named, *address.hosts))
+    with listening(host, address.port) as listener:
         if address.when_ready is not None:
             address.when_ready(f"{origin_of(listener)}{PATH}", gate.token)
         await over_http(server, listener, gate)
-
-
-def _named(host: str) -> tuple[str, ...]:
-    """Return the address as an allowed host name, unless it is a wildcard or an IPv6 address."""
-    return () if ":" in host or not host.strip("0.") else (host,)

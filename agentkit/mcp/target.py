@@ -152,8 +152,11 @@ def _remote(url: str, name: str | None, headers: Mapping[str, str]) -> Target:
         what = "token" if "authorization" in headers else "headers"
         raise ConfigError(f"The {what} would be sent unencrypted to {parts.hostname}. Use https://.")
     host = parts.hostname.split(".")
-    known_as = _checked_name(name) or short_name([host[-2] if len(host) > 1 and not host[-1].isdigit() else host[0]])
-    return Target(known_as, url, url=url, headers=headers)
+    if ":" in parts.hostname or host[-1].isdigit():  # an IP address
+        known_as = "localhost" if is_local(parts.hostname) else f"host_{parts.hostname}"
+    else:
+        known_as = host[-2] if len(host) > 1 else host[0]
+    return Target(_checked_name(name) or short_name([known_as]), url, url=url, headers=headers)
 
 
 def _local(words: tuple[str, ...], name: str | None, folder: str | None, environment: Mapping[str, str]) -> Target:

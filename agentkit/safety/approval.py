@@ -13,15 +13,43 @@ from typing import Any
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict
 from agentkit.event_rendering import value_text, visible
-from agentkit.lines import sentence
 from agentkit.safety.data_flow import FLOW
 from agentkit.safety.policy import BY_LEVEL, NEEDS_APPROVAL
 from agentkit.safety.rules import Rule, origin
+from agentkit.text_encoding import sentence
 
 _MAX_SHOWN_CHARS, _TAIL_CHARS = 2_000, 500
 _MAX_SHOWN_LINES, _TAIL_LINES = 40, 10
 _MAX_HOSTS = 5
 _MAX_ARGUMENTS, _TAIL_ARGUMENTS = 30, 10
+_INTERPRETERS = frozenset({"bash", "node", "perl", "python", "python3", "ruby", "sh"})
+_WITH_SUBCOMMANDS = frozenset(
+    {
+        *("apt", "brew", "bun", "cargo", "docker", "dotnet", "gh", "git", "go", "gradle", "hg", "just", "kubectl"),
+        *("make", "mvn", "npm", "pip", "pip3", "pipx", "pnpm", "poetry", "ruff", "svn", "terraform", "uv", "yarn"),
+    }
+)
+_RUNS_OTHERS = frozenset(
+    {
+        *(
+            "awk",
+            "command",
+            "doas",
+            "env",
+            "eval",
+            "exec",
+            "find",
+            "flock",
+            "ionice",
+            "nice",
+            "nohup",
+            "npx",
+            "parallel",
+        ),
+        *("setsid", "ssh", "stdbuf", "strace", "sudo", "time", "timeout", "unshare", "uvx", "watch", "xargs"),
+    }
+)
+"""Programs that run what their arguments name: their first words do not limit what they do."""
 _FOREIGN_HOST = re.compile(r"://((?=[^\s/?#:@\"'<>]{0,99}[^\x00-\x7f])[^\s/?#:@\"'<>]{1,100})")
 
 
@@ -55,6 +83,8 @@ class Approval(StrEnum):
     """For all calls that only change files of this workspace, for the lifetime of the agent."""
     ALWAYS = "always"
     """For calls of this pattern for the lifetime of the agent."""
+    PATTERN = "pattern"
+    """For plain commands of the shell that begin with the same words, such as `git push`, as long as `always`."""
     IMPOSSIBLE = "impossible"
     """The call cannot succeed, so the approver was not called; the text is the error."""
     LATER = "later"
@@ -102,6 +132,19 @@ class ApprovalRequest:
         free = self.preview.covers if self.is_confined else frozenset[str]()
         given = {name: value for name, value in self.arguments.items() if name not in free}
         return Rule(Verdict.ALLOW, self.tool, {name: _like(name, value) for name, value in given.items()})
+
+    @property
+    def first_words(self) -> list[str]:
+        """The first words of the command that `Approval.PATTERN` applies to; empty if it is not available."""
+        words = str(self.arguments.get("command", "")).split() if self.tool == "run_shell" else []
+        if not words or words[0] in _RUNS_OTHERS:
+            return []
+        has_second = len(words) > 1 and words[1][0].isalpha()
+        if words[0] in _INTERPRETERS and not has_second:
+            return []
+        first = words[: 2 if has_second and words[0] in _INTERPRETERS | _WITH_SUBCOMMANDS else 1]
+        is_plain = Rule(Verdict.ALLOW, self.tool, {"command": {"words": first}}).fits(self.tool, self.arguments)
+        return first if is_plain else []
 
     @property
     def is_confined(self) -> bool:
@@ -159,18 +202,18 @@ class ApproverAnswer:
     arguments: Mapping[str, Any] | None = None
 
     @classmethod
-    def of(cls, said: object) -> ApproverAnswer:
+    def of(cls, answer: object) -> ApproverAnswer:
         """Normalise what an approver returned or raised; None means that no approver is set."""
-        match said:
+        match answer:
             case ApproverAnswer():
-                return said
+                return answer
             case Approval():
-                return cls(said)
+                return cls(answer)
             case Mapping():
-                return cls(Approval.ONCE, arguments=said)
+                return cls(Approval.ONCE, arguments=answer)
             case True:
                 return cls(Approval.ONCE)
-        return cls(Approval.NO, _why_not(said))
+        return cls(Approval.NO, _why_not(answer))
 
 
 _ENDS = (".", "!", "?", "…", "。")
@@ -182,26 +225,26 @@ _MISTAKEN = frozenset(
 """Texts that express consent, so that returning one of them is a mistake: a text is a reason for a refusal."""
 
 
-def is_mistaken(said: object) -> bool:
+def is_mistaken(answer: object) -> bool:
     """Whether the answer is a text that expresses consent; texts mean refusal, and code that approves returns True."""
-    return isinstance(said, str) and not isinstance(said, Approval) and said.strip(" .!").casefold() in _MISTAKEN
+    return isinstance(answer, str) and not isinstance(answer, Approval) and answer.strip(" .!").casefold() in _MISTAKEN
 
 
-def _why_not(said: object) -> str:
+def _why_not(answer: object) -> str:
     """The reason for the refusal that an answer, exception or missing answer amounts to."""
-    match said:
+    match answer:
         case None:
             return "There is nobody to approve it."
         case Exception():
-            return f"It could not be approved: the approver failed ({type(said).__name__}: {said})."
-        case str() if is_mistaken(said):
-            return f"It could not be approved: the approver returned the text {said!r}; return True to approve."
-        case str() if said.strip():
-            words = said.rstrip()
+            return f"It could not be approved: the approver failed ({type(answer).__name__}: {answer})."
+        case str() if is_mistaken(answer):
+            return f"It could not be approved: the approver returned the text {answer!r}; return True to approve."
+        case str() if answer.strip():
+            words = answer.rstrip()
             return f"Approval was refused: {words}{'' if words.endswith(_ENDS) else '.'}"
         case bool() | str():
             return "Approval was refused."
-    return f"It could not be approved: the approver returned {type(said).__name__}; return True to approve."
+    return f"It could not be approved: the approver returned {type(answer).__name__}; return True to approve."
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +267,8 @@ class Grant:
         rule, folder = request.decision.rule, request.folder
         if approval is Approval.WORKSPACE:
             return cls(None, rule, folder)
+        if approval is Approval.PATTERN:
+            return cls(Rule(Verdict.ALLOW, request.tool, {"command": {"words": request.first_words}}), rule, folder)
         pattern = request.lasting_pattern if approval is Approval.ALWAYS else request.pattern
         return cls(pattern, rule, folder, dict(request.bound), frozenset(request.arguments.keys() - pattern.where))
 
@@ -233,7 +278,10 @@ class Grant:
             return False
         if self.pattern is None:
             return request.is_confined
-        if self.bound != request.bound or (self.free and not request.is_confined):
+        is_prefix = any(test == "words" for _, test, _ in self.pattern.tests)
+        if request.decision.destroys if is_prefix else self.bound != request.bound:
+            return False
+        if self.free and not request.is_confined:
             return False
         try:
             is_alike = self.pattern.fits(request.tool, request.arguments)
@@ -250,7 +298,13 @@ def is_offered(approval: Approval, request: ApprovalRequest) -> bool:
         return False
     if approval is Approval.WORKSPACE:
         return request.is_confined
+    if approval is Approval.PATTERN and not request.first_words:
+        return False
     return approval is Approval.RUN or not request.decision.destroys
+
+
+_REPEATED = (Approval.RUN, Approval.WORKSPACE, Approval.ALWAYS, Approval.PATTERN)
+"""Answers that apply to more than one call."""
 
 
 @dataclass(slots=True)
@@ -266,7 +320,7 @@ class Grants:
 
     def enter(self, request: ApprovalRequest, approval: Approval, *, lasting: bool = True) -> None:
         """Store an answer that applies to more than one call; without `lasting`, for this run only."""
-        if approval in (Approval.RUN, Approval.WORKSPACE, Approval.ALWAYS) and is_offered(approval, request):
+        if approval in _REPEATED and is_offered(approval, request):
             kept = self.lasting if lasting and approval is not Approval.RUN else self.run
             kept.append(Grant.of(request, approval))
 

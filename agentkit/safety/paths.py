@@ -1,222 +1,29 @@
 """Secret and protected paths.
 
 Every part of agentkit that treats some files differently from others (the sandbox, the file tools, the judge of shell
-commands, the documentation) takes the kinds of paths from `GROUPS`. Nothing here touches the file system.
+commands, the documentation) takes the kinds of paths from paths.txt (`groups`). Nothing here looks
+at the paths themselves.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Sequence
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from functools import cache, cached_property
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agentkit._dataclass import dataclass
+from agentkit.text_encoding import read_table
 
 _HOME = re.compile(r"^(?:~[\w.-]*|\$home\b|\$\{home\})(?=/|$)")
 _PROC_LINK = re.compile(r"^/proc/(?:self|thread-self|\d+)/(?:task/\d+/)?(?:root|cwd)(?=/|$)")
 _UNTOLD = re.compile(r"[$`\x00]")
 
 _TEMPLATE = r"([^/]*[._-])?(example|sample|template|dist|defaults?)$"
-
-# Case-folded names, matched from the slash on to the end of the path.
-_SECRET: tuple[tuple[str, str], ...] = (
-    ("SSH keys", r"/\.ssh(/.*)?"),
-    ("an SSH key", r"/id_(rsa|dsa|ecdsa|ed25519|xmss)(_sk)?(?!.*\.pub$)([._-][^/]*)?"),
-    ("an SSH key", r"/etc/ssh/ssh_host_[^/]*_key"),
-    (
-        "an environment file with keys",
-        r"/([^/]+\.env(\.(?!" + _TEMPLATE + r")[^/]*)?|\.env([._-](?!" + _TEMPLATE + r")[^/]*)?)",
-    ),
-    ("an environment file with keys", r"/\.dev\.vars(\.(?!" + _TEMPLATE + r")[^/]*)?"),
-    ("an environment file with keys", r"/\.envrc"),
-    ("a password file", r"/([._]netrc|\.pgpass|\.my\.cnf|\.mylogin\.cnf|\.htpasswd|\.authinfo(\.gpg)?)"),
-    ("a password file", r"/passwords?\.(txt|csv|json|ya?ml|xlsx?|md)"),
-    ("a registry token", r"/(\.npmrc|\.pypirc|\.yarnrc\.yml|\.gem/credentials|\.cargo/credentials(\.toml)?)"),
-    ("a registry token", r"/(\.composer/auth\.json|\.m2/settings(-security)?\.xml|\.nuget/nuget\.config)"),
-    ("a registry token", r"/(\.docker/config\.json|\.dockercfg|\.config/containers/auth\.json)"),
-    ("a source hosting token", r"/(\.git-credentials|\.config/(git/credentials|hub|gh(/.*)?|glab-cli(/.*)?))"),
-    ("cloud credentials", r"/(\.aws|\.azure|\.gcloud|\.config/(gcloud|doctl|op|rclone)|\.oci|\.bluemix)(/.*)?"),
-    ("cloud credentials", r"/(\.s3cfg|\.boto|\.vault-token|\.terraformrc|\.databrickscfg|[^/]+\.tfstate(\.backup)?)"),
-    ("cloud credentials", r"/([^/]+\.)?tfvars(\.json)?"),
-    ("cloud credentials", r"/(\.terraform\.d/credentials\.tfrc\.json|\.snowsql/config|\.kaggle/kaggle\.json)"),
-    ("a model provider's token", r"/(\.openai|\.anthropic|\.(cache/)?huggingface/(token|stored_tokens))"),
-    ("a model provider's token", r"/(\.claude/\.credentials|\.codex/auth)\.json"),
-    ("cluster credentials", r"/(\.kube(/config)?|etc/kubernetes/(pki(/.*)?|[^/]+\.conf)|kubeconfig)"),
-    ("service credentials", r"/run/secrets(/.*)?"),
-    (
-        "service credentials",
-        r"/\.?(vault|ansible[-_]?vault)[-_.]?(pass(word|wd)?|token|keys?|secrets?|init|unseal([-_]?keys?)?)"
-        r"(\.(txt|json|ya?ml|toml|hcl|ini))?",
-    ),
-    ("service credentials", r"/\.streamlit/[^/]*(secret|credential)[^/]*\.toml"),
-    ("cloud credentials", r"/rclone\.conf"),
-    ("encryption keys", r"/(\.gnupg|\.password-store|\.local/share/keyrings|library/keychains|\.age)(/.*)?"),
-    ("encryption keys", r"/(secring(\.[^/]*)?|[^/.]*(private|secret|privkey|priv[-_])[^/.]*\.(asc|gpg|pgp|kbx))"),
-    (
-        "encryption keys",
-        r"/([^/]*\.keychain(-db)?|wallet\.dat|\.electrum(/.*)?|\.bitcoin(/.*)?|\.ethereum/keystore(/.*)?)",
-    ),
-    ("encryption keys", r"/\.(config/(sops|age)|local/share/kwalletd)(/.*)?"),
-    ("service credentials", r"/(\.config/(heroku|stripe|configstore)|\.huggingface)(/.*)?"),
-    ("service credentials", r"/\.gradle/gradle\.properties"),
-    ("an agent's history", r"/\.(claude|codex|gemini)/(projects|sessions|todos|tmp|history[^/]*)(/.*)?"),
-    ("system passwords", r"/etc/(shadow|gshadow|sudoers|master\.passwd|security/opasswd)([-.~][^/]*)?"),
-    ("system passwords", r"/etc/(sudoers\.d|wireguard|openvpn|networkmanager/system-connections)(/.*)?"),
-    ("system keys", r"/etc/(ssl/private|letsencrypt(/(live|archive|keys|accounts))?|pki/tls/private)(/.*)?"),
-    ("system keys", r"/(tmp/krb5cc_[^/]*|var/lib/(sss|samba)/(secrets|private)(/.*)?)"),
-    ("another process's environment or memory", r"/proc/[^/]+/(task/[^/]+/)?(environ|mem|auxv|pagemap)"),
-    ("the machine's memory", r"/(proc/kcore|dev/(mem|kmem|port|core))"),
-    (
-        "a browser profile",
-        r"/(\.mozilla|\.thunderbird|\.config/(google-chrome|chromium|bravesoftware|microsoft-edge))(/.*)?",
-    ),
-    ("a browser profile", r"/library/(application support/(google/chrome|firefox)|cookies)(/.*)?"),
-    ("a browser profile", r"/(logins\.json|key[34]\.db|cookies(\.sqlite)?|login data|web data)"),
-    ("a command history", r"/(\.[a-z_-]*_history|\.histfile|\.zhistory|\.lesshst|\.viminfo|fish_history)"),
-    ("private mail or messages", r"/(var/(spool/)?mail|maildir|library/(mail|messages))(/.*)?"),
-    ("a login cookie", r"/\.(xauthority|iceauthority|esd_auth)"),
-)
-
-# The same, but packages bring public certificates and code under such names, which their programs must read.
-_SECRET_UNLESS_PACKAGED: tuple[tuple[str, str], ...] = (
-    ("a key or certificate file", r"/[^/]*\.(pem|key|p8|p12|pfx|pkcs12|kdbx?|jks|keystore|ppk|keytab|ovpn|agekey)"),
-    ("service credentials", r"/(client_secrets?|service[-_]?account|application_default_credentials)[^/]*\.json"),
-    ("service credentials", r"/\.?(aws_|gcp_|google_)?credentials(\.(json|ya?ml|ini|csv|toml|txt|xml))?"),
-    ("service credentials", r"/\.?secrets?(\.(json|ya?ml|ini|toml|txt|enc))?"),
-    (
-        "service credentials",
-        r"/(\.tokens?|\.?(access_?|api_?|auth_?)tokens?(\.(json|txt))?|token\.json|accesskeys?\.csv)",
-    ),
-)
-
-# Parts of repositories that git changes all the time, and nobody else should.
-_REPOSITORY: tuple[tuple[str, str], ...] = (
-    ("git runs hooks and settings from it", r"/\.git(/.*)?"),
-    ("git takes a folder that has one for a repository, and runs what its settings name", r"/head"),
-)
-
-_PYTHON_STARTUP: tuple[tuple[str, str], ...] = (
-    ("every Python runs it when it starts", r"/[^/]+\._?pth"),
-    (
-        "every Python runs it when it starts",
-        r"/(sitecustomize|usercustomize)((/.*)?|(\.[^/]*)?\.(py[cdo]?|so|dll|dylib))",
-    ),
-)
-
-_OWN_SETTINGS: tuple[tuple[str, str], ...] = (("it sets what agents may do", r"/(agentkit\.toml|\.agentkit(/.*)?)"),)
-
-_SETTINGS: tuple[tuple[str, str], ...] = (
-    (
-        "git runs hooks and settings from it",
-        r"/\.git/(modules/(?!(.*/)?(refs|logs)/)(.+/)?)?(hooks(/.*)?|config(\.worktree)?|commondir|info/attributes)",
-    ),
-    ("git runs hooks and settings from it", r"/\.git/worktrees/[^/]+/(config\.worktree|commondir)"),
-    ("git fetches what it names", r"/\.gitmodules"),
-    ("git reads commands from it", r"/(\.gitconfig|\.config/git(/.*)?)"),
-    (
-        "version control runs commands from it",
-        r"/(\.hg/(hgrc|hgrc-not-shared|sharedpath)|\.hgrc|\.config/(hg|jj|sapling)(/.*)?|\.sl/config|\.pijul/config)",
-    ),
-    (
-        "version control runs commands from it",
-        r"/(\.jj/(repo/(config\.toml|workspace-config\.toml)|workspace-config\.toml)"
-        r"|\.jjconfig\.toml|\.bzr/branch/branch\.conf|\.bazaar(/.*)?|_darcs/prefs(/.*)?)",
-    ),
-    (
-        "it sets what agents may do",
-        r"/(\.?mcp\.json|mcp_config\.json|claude_desktop_config\.json|\.aider\.conf\.ya?ml|\.continuerc\.json"
-        r"|\.?(opencode|crush)\.jsonc?)",
-    ),
-    (
-        "it sets what agents may do",
-        r"/\.(claude|codex|cursor|gemini|windsurf|continue|roo|kiro|opencode|trae|cline|kilocode|amp|augment|qwen|crush"
-        r"|goose|junie|factory|qoder|amazonq|openhands|codeium|iflow)(/.*)?",
-    ),
-    (
-        "shells run it when they start",
-        r"/\.(bash(rc|_profile|_login|_logout|_aliases|_completion)|profile|kshrc|mkshrc|yashrc|shrc|shinit|ashrc|t?cshrc"
-        r"|login|logout|inputrc|xonshrc|elvish(/.*)?)",
-    ),
-    (
-        "shells run it when they start",
-        r"/\.(z(shrc|shenv|profile|login|logout)(\.local)?|oh-my-zsh/custom(/.*)?|autoenv(\.zsh)?|lessfilter"
-        r"|config/(fish|zsh|nushell|elvish|xonsh|powershell)(/.*)?)",
-    ),
-    ("shells run it when they start", r"/((microsoft\.[^/]*_)?profile\.ps1|\.config/starship\.toml)"),
-    (
-        "sessions run it when they start",
-        r"/\.(pam_environment|x(initrc|inputrc|profile|session(rc)?|serverrc)"
-        r"|config/(autostart|systemd|environment\.d|plasma-workspace|hypr|sway|i3|bspwm|awesome|openbox)(/.*)?)",
-    ),
-    (
-        "sessions run it when they start",
-        r"/(\.i3(/.*)?|\.hammerspoon(/.*)?|\.local/share/applications(/.*)?|library/launch(agents|daemons)(/.*)?)",
-    ),
-    (
-        "programs run it when they start",
-        r"/([._]g?vimrc(\.local)?|\.(local\.|l)vimrc|\.vim(/.*)?|\.(ideavimrc|exrc|n?vimrc|kakrc|nanorc|spacemacs))",
-    ),
-    (
-        "programs run it when they start",
-        r"/\.(nvim(\.lua|/.*)?|emacs(\.d(/.*)?)?|doom\.d(/.*)?|dir-locals(-2)?\.el|helix(/.*)?|atom/init\.[^/]*"
-        r"|config/(nvim|emacs|doom|helix|kak|micro)(/.*)?)",
-    ),
-    (
-        "programs run it when they start",
-        r"/\.(gdbinit|gdbearlyinit|lldbinit(-[^/]*)?|config/(gdb|kitty|alacritty|wezterm|ghostty|tmux|zellij)(/.*)?"
-        r"|tmux\.conf(\.local)?|screenrc|wezterm\.lua)",
-    ),
-    (
-        "programs run it when they start",
-        r"/\.(envrc|direnvrc|config/direnv(/.*)?|pythonrc(\.py)?|pythonstartup|pdbrc(\.py)?|ipython(/.*)?|jupyter(/.*)?"
-        r"|rprofile|renviron|irbrc|pryrc|byebugrc|psqlrc|sqliterc|duckdbrc|curlrc|wgetrc|ssh/rc)",
-    ),
-    (
-        "programs run it when they start",
-        r"/\.(ghci|haskeline|iex\.exs|erlang|octaverc|julia/config/startup\.jl|ocamlinit|sbclrc|guile|tclshrc|wishrc|perldb"
-        r"|mongo(sh)?rc\.js|jshellrc|utoprc|phpactor\.json|lein/profiles\.clj|clojure/deps\.edn|config/(pip|bpython)(/.*)?)",
-    ),
-    (
-        "programs run it when they start",
-        r"/\.(forward|mailcap|procmailrc|muttrc|mutt(/.*)?|ansible\.cfg|pip/pip\.conf)",
-    ),
-    (
-        "editors run commands from it",
-        r"/(\.(vscode|idea|devcontainer|zed|fleet|run|vs|nova|theia|externaltoolbuilders)(/.*)?|\.devcontainer\.json"
-        r"|[^/]+\.(code-workspace|sublime-project))",
-    ),
-    (
-        "commits run commands from it",
-        r"/(\.(husky|githooks|git-hooks)(/.*)?|\.pre-commit-config\.ya?ml|\.pre-commit-hooks\.ya?ml|prek\.toml"
-        r"|\.?lefthook(-local)?\.(ya?ml|toml|json)|\.overcommit\.ya?ml|\.lintstagedrc(\.[^/]*)?"
-        r"|\.simple-git-hooks\.(json|c?js)|captainhook\.json|grumphp\.ya?ml)",
-    ),
-    (
-        "build servers run it with secrets",
-        r"/(\.github/(workflows|actions)(/.*)?|\.(forgejo|gitea|circleci|woodpecker|buildkite|semaphore|teamcity|tekton"
-        r"|harness|builds|jenkins|azure-pipelines|cloudbuild|zuul\.d)(/.*)?)",
-    ),
-    (
-        "build servers run it with secrets",
-        r"/(\.gitlab-ci\.ya?ml|\.gitlab/ci(/.*)?|jenkinsfile([._-][^/]*)?|\.?azure-pipelines\.ya?ml"
-        r"|\.?bitbucket-pipelines\.ya?ml|\.cirrus\.(ya?ml|star)|\.build\.ya?ml|\.zuul\.ya?ml)",
-    ),
-    (
-        "build servers run it with secrets",
-        r"/\.?(travis|drone|appveyor|woodpecker|wercker|shippable|codemagic|bitrise|screwdriver|cloudbuild|buildspec"
-        r"|scrutinizer|codeship-(services|steps))\.ya?ml",
-    ),
-    (
-        "builds run programs that it names",
-        r"/(\.cargo/config(\.toml)?|\.bazel(rc|iskrc)|tools/bazel|\.buckconfig(\.local|\.d(/.*)?)?|\.yarnrc(\.yml)?"
-        r"|\.npmrc|\.pnpmfile\.c?js|bunfig\.toml|\.yarn/(plugins|releases)(/.*)?)",
-    ),
-    (
-        "builds run programs that it names",
-        r"/(\.mvn(/.*)?|\.mavenrc|\.gradle/(init\.gradle(\.kts)?|init\.d(/.*)?)|\.sbt(rc|opts)|\.jvmopts"
-        r"|\.?(mise|rtx)(\.local)?\.toml|\.mise(/.*)?|\.config/mise(/.*)?|devbox\.json)",
-    ),
-)
 
 
 class Group(NamedTuple):
@@ -229,22 +36,27 @@ class Group(NamedTuple):
 
     name: str
     rows: tuple[tuple[str, str], ...]
+    in_packages: bool
     hidden: bool = False
     denied: bool = False
     locked: bool = False
     asked: bool = False
-    in_packages: bool = True
 
 
-GROUPS = (
-    Group("secrets", _SECRET, hidden=True, denied=True),
-    Group("secrets by common names", _SECRET_UNLESS_PACKAGED, hidden=True, denied=True, in_packages=False),
-    Group("settings of agentkit", _OWN_SETTINGS, locked=True, asked=True),
-    Group("startup files of Python", _PYTHON_STARTUP, locked=True, asked=True),
-    Group("settings that other programs run", _SETTINGS, locked=True, asked=True, in_packages=False),
-    Group("files of repositories", _REPOSITORY, asked=True),
-)
-"""The one table of paths that are not treated like others."""
+@cache
+def groups() -> tuple[Group, ...]:
+    """The one table of paths that are not treated like others, read from paths.txt."""
+    found: list[Group] = []
+    for row in read_table(Path(__file__).with_suffix(".txt")):
+        if row[0].startswith("["):
+            name, _, marks = row[0].strip("[]").partition(": ")
+            treatment = {mark: mark in marks.split(", ") for mark in ("hidden", "denied", "locked", "asked")}
+            found.append(Group(name, (), "not in packages" not in marks, **treatment))
+        else:
+            rows = (*found[-1].rows, (row[0], row[1].replace("{template}", _TEMPLATE)))
+            found[-1] = found[-1]._replace(rows=rows)
+    return tuple(found)
+
 
 SECRETS_OF_THE_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/proc/self/environ", "/proc/1/environ")
 SECRETS_OF_HOMES = (
@@ -262,32 +74,11 @@ PACKAGE_FOLDERS = frozenset({"node_modules", "bower_components", "site-packages"
 """Folders of installed packages, which contain public certificates and settings."""
 
 HIDDEN_PLACES = (
-    "/etc/shadow",
-    "/etc/shadow-",
-    "/etc/gshadow",
-    "/etc/gshadow-",
-    "/etc/sudoers",
-    "/etc/sudoers.d",
-    "/etc/ssl/private",
-    "/etc/ssh",
-    "/etc/kubernetes",
-    "/etc/letsencrypt",
-    "/etc/docker",
-    "/etc/wireguard",
-    "/etc/openvpn",
-    "/etc/krb5.keytab",
-    "/etc/NetworkManager/system-connections",
-    "/etc/ppp",
-    "/etc/security/opasswd",
-    "/var/lib/kubelet",
-    "/var/lib/docker",
-    "/var/lib/cloud",
-    "/var/lib/sss",
-    "/var/spool",
-    "/var/backups",
-    "/var/log",
-    "/var/mail",
-    "/boot",
+    *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d"),
+    *("/etc/ssl/private", "/etc/ssh", "/etc/kubernetes", "/etc/letsencrypt", "/etc/docker", "/etc/wireguard"),
+    *("/etc/openvpn", "/etc/krb5.keytab", "/etc/NetworkManager/system-connections", "/etc/ppp"),
+    *("/etc/security/opasswd", "/var/lib/kubelet", "/var/lib/docker", "/var/lib/cloud", "/var/lib/sss"),
+    *("/var/spool", "/var/backups", "/var/log", "/var/mail", "/boot"),
 )
 """Places of the system that are hidden from commands as a whole."""
 
@@ -313,11 +104,16 @@ _CAPTURING = re.compile(r"(?<!\\)\((?!\?)")
 class _Table:
     """Rows of a reason and a pattern, which begins with a slash; asked whether first, which is quickest without groups.
 
-    A pattern is made when it is first needed: to import this module would take four times as long otherwise.
+    The rows are read, and a pattern is made, when they are first needed: importing this module would take four times
+    as long otherwise.
     """
 
-    def __init__(self, rows: tuple[tuple[str, str], ...]) -> None:
-        self._rows = rows
+    def __init__(self, chosen: Callable[[Group], bool]) -> None:
+        self._chosen = chosen
+
+    @cached_property
+    def _rows(self) -> tuple[tuple[str, str], ...]:
+        return tuple(row for group in groups() if self._chosen(group) for row in group.rows)
 
     @cached_property
     def _whether(self) -> re.Pattern[str]:
@@ -339,14 +135,10 @@ def _one_of(patterns: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"/(?:{'|'.join(patterns)})\Z", re.DOTALL)
 
 
-def _table(chosen: Callable[[Group], bool]) -> _Table:
-    return _Table(tuple(row for group in GROUPS if chosen(group) for row in group.rows))
-
-
-_DENIED, _ASKED = _table(lambda group: group.denied), _table(lambda group: group.asked)
-_HIDDEN = _table(lambda group: group.hidden), _table(lambda group: group.hidden and group.in_packages)
-_LOCKED = _table(lambda group: group.locked), _table(lambda group: group.locked and group.in_packages)
-_OWN = _Table(_OWN_SETTINGS)
+_DENIED, _ASKED = _Table(lambda group: group.denied), _Table(lambda group: group.asked)
+_HIDDEN = _Table(lambda group: group.hidden), _Table(lambda group: group.hidden and group.in_packages)
+_LOCKED = _Table(lambda group: group.locked), _Table(lambda group: group.locked and group.in_packages)
+_OWN = _Table(lambda group: group.name == "settings of agentkit")
 
 
 def _plain(path: str) -> str:
@@ -421,7 +213,7 @@ def candidates(folder: str, names: Sequence[str]) -> list[str]:
 @cache
 def _any_line() -> re.Pattern[str]:
     """Matches the lines of a text that are hidden or locked paths."""
-    rows = [row for group in GROUPS if group.hidden or group.locked for row in group.rows]
+    rows = [row for group in groups() if group.hidden or group.locked for row in group.rows]
     patterns = (_CAPTURING.sub("(?:", pattern[1:]).replace("[^/]", r"[^/\n]") for _, pattern in rows)
     return re.compile(rf"/(?:{'|'.join(patterns)})$", re.MULTILINE)
 
@@ -446,3 +238,86 @@ def inside(path: str, root: str) -> bool:
     """Whether the absolute `path` is `root` or beneath it, by their normal forms."""
     path, root = (posixpath.normpath(text).lstrip("/") for text in (path, root))
     return root in {"", "."} or path == root or path.startswith(root + "/")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A location: the path relative to the base folder, None outside of it, and each absolute spelling."""
+
+    relative: str | None
+    absolute: tuple[str, ...]
+
+    def is_below(self, folder: str) -> bool:
+        """Whether the place is the folder or in it; an absolute folder is compared with the absolute spellings."""
+        if folder.startswith("/"):
+            return any(is_below(each, folder) for each in self.absolute)
+        return self.relative is not None and is_below(self.relative, folder)
+
+    def is_at(self, path: Any) -> bool:
+        """Whether this is the place that a path names; an absolute path is compared with the absolute spellings."""
+        if not isinstance(path, str):
+            return False
+        return normal(path) in (self.absolute if path.startswith("/") else (self.relative,))
+
+    @property
+    def spellings(self) -> Iterator[str]:
+        """Every spelling of the place."""
+        if self.relative is not None:
+            yield self.relative
+        yield from self.absolute
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The paths in one argument: for each the place that it names and the real place, all links followed.
+
+    `is_list` says that the argument is a list of paths, `is_whole` that each of them could be found out.
+    """
+
+    paths: tuple[tuple[Place, ...], ...]
+    is_list: bool = False
+    is_whole: bool = True
+
+    @property
+    def places(self) -> list[Place]:
+        """All places of all paths."""
+        return [place for path in self.paths for place in path]
+
+    def relative(self) -> Sequence[Any] | None:
+        """The argument with each path as it is named, and as it really is; None where one has no such spelling."""
+        if not self.is_whole or any(place.relative is None for place in self.places):
+            return None
+        columns = list(zip(*[[place.relative for place in path] for path in self.paths], strict=True))
+        return [list(column) for column in columns] if self.is_list else [column[0] for column in columns]
+
+
+@dataclass(frozen=True, slots=True)
+class CallFacts:
+    """Facts about a call that rules need: real locations of its paths and of folders in rules, quoted arguments.
+
+    `said` are the names of the arguments whose values the person wrote.
+    """
+
+    arguments: Mapping[str, Located] = field(default_factory=dict)
+    folders: Mapping[str, str] = field(default_factory=dict)
+    said: Collection[str] = ()
+
+
+NO_FACTS = CallFacts()
+"""The facts of a call without paths, none of whose arguments the person wrote."""
+
+
+def is_below(path: Any, folder: str) -> bool:
+    """Whether a path is a folder or in it, by their text alone; a relative path is compared as if it began at `/`."""
+    resolved = resolve(path, "/") if isinstance(path, str) else None
+    return resolved is not None and inside(resolved, f"/{folder.strip('/')}")
+
+
+def normal(path: str) -> str:
+    """A path without `.`, `..` and repeated or trailing slashes, judged by its text alone."""
+    return "/" + posixpath.normpath(path).lstrip("/") if path.startswith("/") else posixpath.normpath(path)
+
+
+def folded(path: str) -> str:
+    """A path as compared by a file system that ignores case and Unicode composition."""
+    return unicodedata.normalize("NFC", path).casefold()

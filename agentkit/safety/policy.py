@@ -10,7 +10,7 @@ from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict, strictest
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
-from agentkit.safety.locations import NO_FACTS, CallFacts
+from agentkit.safety.paths import NO_FACTS, CallFacts
 from agentkit.safety.rules import Rule, rules_from
 
 NO_RULE = "no-rule"
@@ -55,11 +55,7 @@ class Policy:
     if TYPE_CHECKING:
 
         def __init__(
-            self,
-            level: SafetyLevel | str = ...,
-            rules: Iterable[Rule | Mapping[str, Any]] = ...,
-            *,
-            flow: bool = ...,
+            self, level: SafetyLevel | str = ..., rules: Iterable[Rule | Mapping[str, Any]] = ..., *, flow: bool = ...
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -96,17 +92,14 @@ class Policy:
         fitting = self._fitting(tool, (arguments or {}, canonical or arguments or {}), facts)
         ruled = strictest(rule.decision(arguments or {}) for rule in fitting) if fitting else None
         decision = default if ruled is None else ruled if ruled.allowed else strictest((ruled, default))
-        # where the person said that it should go, no stranger gets it
-        is_said = decision is ruled and ruled.allowed and any(rule.is_about_words for rule in fitting)
-        egress = own.egress and not is_said
+        # to a place that the user named, no stranger receives it
+        is_asked_for = decision is ruled and ruled.allowed and any(rule.is_about_words for rule in fitting)
+        egress = own.egress and not is_asked_for
         is_same = (decision.level, decision.egress) == (own.level, egress)
         return decision if is_same else replace(decision, level=own.level, egress=egress)
 
     def _fitting(
-        self,
-        tool: str,
-        spellings: tuple[Mapping[str, Any], Mapping[str, Any]],
-        facts: CallFacts,
+        self, tool: str, spellings: tuple[Mapping[str, Any], Mapping[str, Any]], facts: CallFacts
     ) -> list[Rule]:
         written, canonical = spellings
         return [
@@ -120,9 +113,5 @@ class Policy:
         if level <= self.level:
             return Decision(Verdict.ALLOW, BY_LEVEL, f"{tool} is {level.name}, which this agent may use.")
         effect = _EFFECTS.get(rule, _LEVEL_EFFECTS[level])
-        return Decision(
-            Verdict.ASK,
-            BY_LEVEL,
-            f"{tool} {effect}, so it {NEEDS_APPROVAL}",
-            remedy=RAISE_LEVEL.format(level.name.lower()),
-        )
+        why = f"{tool} {effect}, so it {NEEDS_APPROVAL}"
+        return Decision(Verdict.ASK, BY_LEVEL, why, remedy=RAISE_LEVEL.format(level.name.lower()))

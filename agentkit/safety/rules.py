@@ -20,7 +20,7 @@ from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import value_text
-from agentkit.safety.locations import NO_FACTS, CallFacts, Located, folded, is_below, normal
+from agentkit.safety.paths import NO_FACTS, CallFacts, Located, folded, is_below, normal
 from agentkit.suggestions import refuse_made
 
 _TEXTUAL = ("urn", "unicode_string")
@@ -261,7 +261,16 @@ class Rule:
             return False
         value, located = plain(arguments[argument]), places.arguments.get(argument)
         if self.verdict is Verdict.ALLOW:
-            return _passes_all(test, operand, value, located)
+            if located is not None and test == _BELOW:
+                return (
+                    located.is_whole and bool(located.paths) and all(each.is_below(operand) for each in located.places)
+                )
+            if located is not None and test in _EXACT and not located.is_list:
+                wanted = _operands(test, operand)
+                is_there = located.is_whole and bool(located.paths)
+                return is_there and all(any(map(place.is_at, wanted)) for place in located.places)
+            readings = _readings(value, test) if located is None else located.relative()
+            return bool(readings) and all(_TESTS[test][0](each, operand) for each in readings or ())
         return any(_passes_any(test, each, value, located) for each in (operand, *_real(test, operand, places)))
 
     def _may_hide(self, tool: str, arguments: Arguments) -> bool:
@@ -324,18 +333,6 @@ def _real(test: str, operand: Any, places: CallFacts) -> list[Any]:
     return [real] if real and test == "one_of" else real
 
 
-def _passes_all(test: str, operand: Any, value: Any, located: Located | None) -> bool:
-    """Whether a value passes however it is read, with each place that it leads to."""
-    if located is not None and test == _BELOW:
-        return located.is_whole and bool(located.paths) and all(each.is_below(operand) for each in located.places)
-    if located is not None and test in _EXACT and not located.is_list:
-        wanted = _operands(test, operand)
-        is_there = located.is_whole and bool(located.paths)
-        return is_there and all(any(map(place.is_at, wanted)) for place in located.places)
-    readings = _readings(value, test) if located is None else located.relative()
-    return bool(readings) and all(_TESTS[test][0](each, operand) for each in readings or ())
-
-
 def _passes_any(test: str, operand: Any, value: Any, located: Located | None) -> bool:
     """Whether a value passes in one of the ways in which it may be read, or one of the places that it leads to."""
     places = [each for place in located.places for each in place.spellings] if located is not None else []
@@ -360,13 +357,9 @@ def _as_path(value: Any) -> Any:
 def _readings(value: Any, test: str) -> Sequence[Any]:
     """The readings of a value: variants of a URL in different clients, or each path of a list."""
     if test in _OF_URLS:
-        return _readings_of_url(value)
+        # The variants of a URL in different clients: for some, as for browsers, a backslash ends the host.
+        return (value, value.replace("\\", "/")) if isinstance(value, str) and "\\" in value else (value,)
     return value if test == _BELOW and isinstance(value, list) else (value,)
-
-
-def _readings_of_url(url: Any) -> tuple[Any, ...]:
-    """The variants of a URL in different clients: for some, as for browsers, a backslash ends the host."""
-    return (url, url.replace("\\", "/")) if isinstance(url, str) and "\\" in url else (url,)
 
 
 def _check_test(test: str, operand: Any) -> None:

@@ -32,6 +32,8 @@ ANSWERS: Mapping[str, Approval] = {
     "workspace": Approval.WORKSPACE,
     "a": Approval.ALWAYS,
     "always": Approval.ALWAYS,
+    "p": Approval.PATTERN,
+    "pattern": Approval.PATTERN,
     "l": Approval.LATER,
     "later": Approval.LATER,
 }
@@ -55,9 +57,9 @@ class AskLine(Protocol):
 class ApprovalDialog:
     """Ask a person for approval, with a preview of the call.
 
-    `tell(text, style)` prints lines and `ask` reads a line. `lasting` and `in_workspace` describe how long the answers
-    `a` and `w` apply; an empty text means that the answer is not offered. With `can_wait`, a person can postpone the
-    answer, which pauses the run. Ctrl-D denies the call.
+    `tell(text, style)` prints lines and `ask` reads a line. `lasting` describes how long the answers `a` and `p` apply,
+    `in_workspace` that of `w`; an empty text means that the answer is not offered. With `can_wait`, a person can
+    postpone the answer, which pauses the run. Ctrl-D denies the call.
     """
 
     def __init__(
@@ -111,6 +113,8 @@ class ApprovalDialog:
             lines.append(f"w  all changes in this workspace, {self._in_workspace}")
         if self._lasting and is_offered(Approval.ALWAYS, request):
             lines.append(f"a  always {_pattern(request)}, {self._lasting}")
+        if self._lasting and is_offered(Approval.PATTERN, request):
+            lines.append(f"p  always for commands like {' '.join([*request.first_words, '*'])!r}, {self._lasting}")
         if request.details != str(request):
             lines.append(f"v  view all {request.details.count(chr(10)) + 1:,} lines")
         lines.append("e  edit the arguments")
@@ -144,6 +148,7 @@ class ApprovalDialog:
         offers: Mapping[Approval, object] = {
             Approval.LATER: self._can_wait,
             Approval.ALWAYS: self._lasting,
+            Approval.PATTERN: self._lasting,
             Approval.WORKSPACE: self._in_workspace,
         }
         return bool(offers.get(answer, True)) and is_offered(answer, request)

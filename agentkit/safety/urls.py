@@ -200,7 +200,7 @@ class AddressRules:
             return None
         if address and (words := objection(str(address))):
             return _denial("url.private-address", f"{url.host} is {words}.", _span(text), _remedy(url))
-        if _is_local_name(url.host):
+        if _address(url.host) is None and ("." not in url.host or url.host.rpartition(".")[2] in _LOCAL_SUFFIXES):
             return _denial("url.local-name", f"{url.host} is a name of a local network.", _span(text), _remedy(url))
         if url.port not in self.ports:
             ports = ", ".join(map(str, sorted(self.ports)))
@@ -291,7 +291,11 @@ def _read_host(written: str) -> str | Decision:
             "Use its exact name.",
         )
     if _NUMBER.fullmatch(labels[-1]):
-        return _read_number(written)
+        # Accept four decimal numbers only: programs disagree on 127.1, 0x7f.1, 017700000001 and 2130706433.
+        if written.isascii() and isinstance(_address(written), IPv4Address):
+            return written
+        remedy = "Write an address as four decimal numbers, or use the name of the host."
+        return _denial("url.numeric-host", f"{written} is a number that programs read differently.", written, remedy)
     return ".".join(labels)
 
 
@@ -308,14 +312,6 @@ def _labels(written: str) -> list[str]:
     if any(map(_mixes_scripts, labels)):
         raise ValueError("it mixes alphabets that look alike")
     return labels
-
-
-def _read_number(written: str) -> str | Decision:
-    """Accept four decimal numbers only: programs disagree on 127.1, 0x7f.1, 017700000001 and 2130706433."""
-    if written.isascii() and isinstance(_address(written), IPv4Address):
-        return written
-    remedy = "Write an address as four decimal numbers, or use the name of the host."
-    return _denial("url.numeric-host", f"{written} is a number that programs read differently.", written, remedy)
 
 
 def _punycode(written: str) -> str:
@@ -339,10 +335,6 @@ def _mixes_scripts(label: str) -> bool:
 
 def _is_loopback_name(host: str) -> bool:
     return not _LOOPBACK_NAMES.isdisjoint({host, host.rpartition(".")[2]})
-
-
-def _is_local_name(host: str) -> bool:
-    return _address(host) is None and ("." not in host or host.rpartition(".")[2] in _LOCAL_SUFFIXES)
 
 
 def _address(text: str) -> _Address | None:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from agentkit.errors import SandboxError
+from agentkit.sandbox import seccomp
 from agentkit.sandbox.isolation import BUBBLEWRAP, HOST_NAME, NAMESPACES, RESOURCE_LIMITS, SECCOMP
-from agentkit.sandbox.kernel import seccomp
 from agentkit.sandbox.watchdog import ProcessLimits, attend, end
 
 _ALWAYS = ("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--unshare-cgroup-try", "--clearenv")

@@ -16,9 +16,9 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 
 from agentkit._dataclass import dataclass
-from agentkit.lines import split_lines
 from agentkit.safety import paths
 from agentkit.sandbox.secret_search import Survey
+from agentkit.text_encoding import split_lines
 
 MAX_KEPT_BYTES = 10_000_000
 _MAX_FILES = 1_000
@@ -219,16 +219,13 @@ class _Remover:
         elif stat.S_ISREG(status.st_mode):
             self.contents.append(SetAside(path, self._read(parent, name, status.st_size), mode))
         elif stat.S_ISDIR(status.st_mode):
-            self._keep_folder(parent, name, path)
-
-    def _keep_folder(self, parent: int, name: str, path: str) -> None:
-        folder = os.open(name, _FOLDER, dir_fd=parent)
-        try:
-            for each in sorted(os.listdir(folder)):
-                if len(self.contents) < _MAX_FILES:
-                    self._keep(folder, each, f"{path}/{each}")
-        finally:
-            os.close(folder)
+            folder = os.open(name, _FOLDER, dir_fd=parent)
+            try:
+                for each in sorted(os.listdir(folder)):
+                    if len(self.contents) < _MAX_FILES:
+                        self._keep(folder, each, f"{path}/{each}")
+            finally:
+                os.close(folder)
 
     def _read(self, parent: int, name: str, size: int) -> bytes | None:
         if size > self._left:

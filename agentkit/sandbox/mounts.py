@@ -13,7 +13,7 @@ from agentkit import settings
 from agentkit._dataclass import dataclass
 from agentkit.errors import SandboxError
 from agentkit.safety.paths import HIDDEN_PLACES, secret
-from agentkit.sandbox.kernel.covers import cover_description, make_cover
+from agentkit.sandbox.protocol import cover_description, make_cover
 from agentkit.sandbox.secret_search import NOTHING_FOUND, Survey
 
 
@@ -134,12 +134,7 @@ def command_view(
     return MountPlan(
         tuple(mounts),
         (("run", "/"), (may, place), ("all", SCRATCH), ("all", "/var/tmp"), devices),
-        (
-            *(("run", path) for path in (*_SYSTEM_FOLDERS, *tools)),
-            (may, place),
-            ("all", scratch),
-            devices,
-        ),
+        (*(("run", path) for path in (*_SYSTEM_FOLDERS, *tools)), (may, place), ("all", scratch), devices),
     )
 
 
@@ -193,12 +188,7 @@ def _libraries_in(folder: str) -> list[str]:
 
 def people_homes() -> list[str]:
     """The home folders that a command does not see."""
-    return _homes(settings.environment().get("HOME", ""))
-
-
-def _homes(home: str) -> list[str]:
-    """The home folders of users, except system folders."""
-    candidates = [*_HOMES, home]
+    candidates = [*_HOMES, settings.environment().get("HOME", "")]
     with contextlib.suppress(KeyError, ImportError):  # a user may have no entry, and Windows has no such module
         import pwd
 

@@ -1,6 +1,7 @@
-"""The message protocol between host and sandbox.
+"""Data exchanged between host and sandbox: frames of texts, abridged outputs, and covers of hidden files.
 
-A frame is its length in four bytes, followed by each name and each text as its length in four bytes and its UTF-8.
+A frame is its length in four bytes, followed by each name and each text as its length in four bytes and its UTF-8. A
+cover is the regular file that replaces a hidden file inside a sandbox.
 """
 
 from __future__ import annotations
@@ -102,3 +103,32 @@ def shortened(text: str, most_bytes: int) -> str:
         return data.decode()
     head, tail = rooms(most_bytes)
     return abridged(data[:head], data[len(data) - tail :], len(data))
+
+
+_READABLE = 0o444
+_PERMISSIONS = 0o777
+
+
+def cover_description(status: os.stat_result) -> str:
+    """Describe the cover of a file with this status, in the form that `make_cover` takes.
+
+    The cover has the size, the modification time and the permissions of the file, except that nobody may read it.
+    Programs that compare only these (git with `core.checkStat=minimal`) take the file as unchanged.
+    """
+    mode = status.st_mode & _PERMISSIONS & ~_READABLE
+    return f"{status.st_size} {mode:o} {status.st_mtime_ns}"
+
+
+def make_cover(place: str, description: str) -> None:
+    """Create a cover at `place`: a sparse file of zeros that its owner cannot open for reading.
+
+    A process without CAP_DAC_OVERRIDE gets EACCES, and even one that could read it would find only zeros.
+    """
+    size, mode, modified = description.split()
+    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.ftruncate(descriptor, int(size))
+        os.fchmod(descriptor, int(mode, 8))
+        os.utime(descriptor, ns=(int(modified), int(modified)))
+    finally:
+        os.close(descriptor)

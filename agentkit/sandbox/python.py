@@ -1,4 +1,4 @@
-"""Execution of untrusted Python in single-use worker processes."""
+"""Execution of untrusted Python, and of trusted modules on untrusted data, in single-use worker processes."""
 
 from __future__ import annotations
 
@@ -6,22 +6,31 @@ import contextlib
 import functools
 import json
 import os
+import secrets
+import subprocess
+import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import SandboxError
-from agentkit.sandbox import protocol
-from agentkit.sandbox.isolation import MECHANISMS, PYTHON_NEEDS, Boundary, check_isolation
+from agentkit.sandbox import docker_backend, protocol
+from agentkit.sandbox.isolation import DOCKER, MECHANISMS, PYTHON_NEEDS, Boundary, check_isolation, uses_docker
 from agentkit.sandbox.launcher import WorkerHandle, start_isolated
 from agentkit.sandbox.mounts import SCRATCH, python_view
-from agentkit.sandbox.rpc_host import Answer
-from agentkit.sandbox.rpc_host import takers as answering
-from agentkit.sandbox.watchdog import MEGABYTE, Cancellation, Capture, ProcessLimits, attend, out_of_memory
+from agentkit.sandbox.watchdog import (
+    MEGABYTE,
+    Cancellation,
+    Capture,
+    ProcessLimits,
+    TerminationReason,
+    attend,
+    out_of_memory,
+)
 from agentkit.sandbox.worker import FAILED, listed
 
 PYTHON_LIMITS = ProcessLimits(
@@ -48,7 +57,7 @@ _SIGNALS = {
     24: "SIGXCPU",
     31: "SIGSYS",
 }
-_CPU_SIGNAL, _CALL_SIGNAL = 24, 31
+_CPU_SIGNAL, _CALL_SIGNAL, _KILL_SIGNAL = 24, 31, 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +107,15 @@ def run_python(
     available: frozenset[str] = MECHANISMS,
     cancellation: Cancellation | None = None,
 ) -> PythonOutcome:
-    """Run a snippet in a separate process and wait for it.
+    """Run a snippet in a separate process, or in a container if `AGENTKIT_SANDBOX` is "docker", and wait for it.
 
     `sandbox` is a value of `Isolation`. `guard=False` omits the language guard, which leaves the boundary as the only
     protection; `available` restricts the mechanisms, to simulate a machine without them. Raises SandboxError if the
     required isolation is not available.
     """
     spec = WorkerSpec(limits, frozenset() if sandbox == "off" else available, guard)
+    if sandbox != "off" and uses_docker():
+        return _objected(code) or _run_in_container(code, spec, cancellation)
     return _run({"code": code}, spec, sandbox, cancellation)
 
 
@@ -128,8 +139,10 @@ def run_program(
 def python_boundary(available: frozenset[str] = MECHANISMS) -> Boundary:
     """Determine the boundary of snippets on this machine by starting a worker, which then waits for a snippet.
 
-    Raises SandboxError if a worker cannot be started.
+    Raises SandboxError if a worker cannot be started, or if no Docker daemon answers where it is the chosen sandbox.
     """
+    if available and uses_docker():
+        return Boundary(docker_backend.mechanisms(network=False), frozenset({DOCKER}))
     return Boundary(POOL.achievable(WorkerSpec(wanted=available)), PYTHON_NEEDS)
 
 
@@ -141,9 +154,9 @@ def _run(
     answer: Answer | None = None,
 ) -> PythonOutcome:
     check_isolation(sandbox)
-    objection = _objection(task["code"])
-    if objection:
-        return _unrun(objection)
+    refused = _objected(task["code"])
+    if refused:
+        return refused
     worker, mechanisms = POOL.take(spec)
     with contextlib.closing(worker):
         boundary = Boundary(mechanisms, PYTHON_NEEDS)
@@ -151,6 +164,62 @@ def _run(
         worker.send(task)
         POOL.refill(spec)  # the next worker starts while this one runs
         return _attended(worker, spec.limits, boundary, cancellation, answer)
+
+
+_CONTAINER_BOOTSTRAP = """
+import sys
+package = sys.modules["agentkit"] = type(sys)("agentkit")
+package.__path__ = [sys.argv[1]]
+from agentkit.sandbox.worker import serve_container
+serve_container()
+"""
+
+
+def _run_in_container(code: str, spec: WorkerSpec, cancellation: Cancellation | None) -> PythonOutcome:
+    """Run a snippet in a container, which sees this package and the guard's, with the Python of the image."""
+    boundary = python_boundary()
+    setup = {**_setup(spec), "mark": f"\0{secrets.token_hex(16)}\0"}
+    package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    packages = [f"{package}/sandbox", *listed(setup["guard"])]
+    files = [f"{package}/{name}.py" for name in ("errors", "_dataclass")]
+    command = ["python3", "-P", "-s", "-S", "-u", "-X", "utf8", "-c", _CONTAINER_BOOTSTRAP, package]
+    mounts = [("ro", path, path) for path in (*packages, *files)]
+    environment = {"PYTHONHASHSEED": "0"}
+    container = docker_backend.Container(command, SCRATCH, mounts, environment, spec.limits, reads=True)
+    with tempfile.TemporaryDirectory(prefix="agentkit-") as scratch, docker_backend.started(container, scratch) as task:
+        task.send(b"\n" + protocol.encode(**setup) + protocol.encode(code=code))
+        started = time.perf_counter()
+        out, raw = Capture(spec.limits.output_bytes), bytearray()
+        stop = attend(task, {task.stdout: out.add, task.stderr: raw.extend}, spec.limits, cancellation)
+    printed, _, report = bytes(raw).rpartition(setup["mark"].encode())
+    printed, report = (printed, report) if printed or report != bytes(raw) else (report, b"")
+    err = Capture(spec.limits.output_bytes)
+    err.add(printed)
+    verdict = _verdict(protocol.split(report), spec.limits) if stop is None else _stopped(stop)
+    is_cut = verdict.truncated or out.truncated or err.truncated
+    return PythonOutcome(
+        output=out.text() + err.text(),
+        stdout=out.text(),
+        stderr=err.text(),
+        seconds=time.perf_counter() - started,
+        boundary=boundary,
+        **verdict._replace(truncated=is_cut)._asdict(),
+    )
+
+
+def _stopped(stop: TerminationReason) -> _Verdict:
+    return _Verdict("timed_out" if stop.word == "timed_out" else "failed", error=stop.sentence, kind="limit")
+
+
+def _objected(code: str) -> PythonOutcome | None:
+    """The outcome of code that is rejected before it reaches a sandbox."""
+    objection = _objection(code)
+    if not objection:
+        return None
+    nothing = Boundary(frozenset(), PYTHON_NEEDS)
+    return PythonOutcome(
+        "failed", "", "", "", truncated=False, seconds=0.0, boundary=nothing, error=objection, kind="refused"
+    )
 
 
 def _objection(code: str) -> str:
@@ -167,13 +236,6 @@ def _objection(code: str) -> str:
     if size > MAX_CODE_BYTES:
         return f"The code is {size:,} bytes long, and at most {MAX_CODE_BYTES:,} are run."
     return ""
-
-
-def _unrun(objection: str) -> PythonOutcome:
-    nothing = Boundary(frozenset(), PYTHON_NEEDS)
-    return PythonOutcome(
-        "failed", "", "", "", truncated=False, seconds=0.0, boundary=nothing, error=objection, kind="refused"
-    )
 
 
 class _Verdict(NamedTuple):
@@ -202,13 +264,10 @@ def _attended(
         worker.stdout: stdout.also(together),
         worker.stderr: stderr.also(together),
         worker.report: report.extend,
-        **answering(worker, answer),
+        **call_takers(worker, answer),
     }
     stop = attend(worker.program, takers, limits, cancellation)
-    if stop is None:
-        verdict = _verdict(protocol.split(bytes(report)), limits)
-    else:
-        verdict = _Verdict("timed_out" if stop.word == "timed_out" else "failed", error=stop.sentence, kind="limit")
+    verdict = _verdict(protocol.split(bytes(report)), limits) if stop is None else _stopped(stop)
     return PythonOutcome(
         output=together.text(),
         stdout=stdout.text(),
@@ -376,3 +435,121 @@ def _close_all(entries: list[tuple[WorkerSpec, WorkerHandle]]) -> None:
 
 POOL = WorkerPool()
 """The only state between calls: starting a worker takes longer than most snippets, so one is prepared in advance."""
+
+
+Status = Literal["ok", "timed_out", "memory", "flood", "failed"]
+
+
+class ModuleOutcome(NamedTuple):
+    """The outcome of a module's function: its frames, `status`, and an `error` for `failed`.
+
+    `frames` are complete only when the status is `ok`.
+    """
+
+    status: Status
+    frames: list[dict[str, str]]
+    error: str = ""
+
+
+def run_module(
+    module: str,
+    request: Mapping[str, str],
+    limits: ProcessLimits,
+    *,
+    packages: tuple[str, ...] = (),
+    request_bytes: int = protocol.MAX_FRAME_BYTES,
+    available: frozenset[str] = MECHANISMS,
+) -> ModuleOutcome:
+    """Call `work(request)` of a module of this package in a process that serves one request.
+
+    The process has the strongest isolation that this machine offers, without network and without the user's files; on
+    a machine that offers none, it is a plain process with resource limits. `available` removes mechanisms, for tests.
+    Raises SandboxError when no process can be started.
+    """
+    spec = WorkerSpec(limits, available, guard=False, module=module, packages=packages, request_bytes=request_bytes)
+    worker, _ = MODULE_POOL.take(spec)
+    report, written = bytearray(), bytearray()
+    with contextlib.closing(worker):
+        worker.send(request)
+        MODULE_POOL.refill(spec)
+        takers = {worker.report: report.extend, worker.stdout: written.extend, worker.stderr: _discard}
+        stop = attend(worker.program, takers, limits)
+    frames = protocol.split(bytes(written))
+    if stop is not None:
+        known: dict[str, Status] = {"timed_out": "timed_out", "memory": "memory", "flood": "flood"}
+        return ModuleOutcome(known.get(stop.word, "failed"), frames, stop.sentence)
+    return _ended(protocol.split(bytes(report)), frames)
+
+
+def _ended(reports: list[dict[str, str]], frames: list[dict[str, str]]) -> ModuleOutcome:
+    """The outcome of a process that ended by itself, from what its worker reports."""
+    if not reports:
+        return ModuleOutcome("failed", frames, "its process was killed")
+    code = int(reports[-1]["code"])
+    claims = protocol.split(reports[-1]["claim"].encode("utf-8", "surrogateescape"))
+    claim = claims[0] if claims else {}
+    if code == 0 and claim.get("kind") == "ok":
+        return ModuleOutcome("ok", frames)
+    failure = claim.get("failure", f"its process ended with code {code}")
+    if code == -_CPU_SIGNAL:
+        return ModuleOutcome("timed_out", frames)
+    if code == -_KILL_SIGNAL or failure.startswith("MemoryError"):
+        return ModuleOutcome("memory", frames)
+    return ModuleOutcome("failed", frames, failure)
+
+
+def _discard(_: bytes) -> None:
+    """Discard warnings that libraries print."""
+
+
+MODULE_POOL = WorkerPool()
+"""Keeps one process ready for the next request of the same kind, separate from the pool for Python code."""
+
+
+Answer = Callable[[str, str], Mapping[str, str]]
+"""Answers a call, given the function's name and its arguments as JSON.
+
+Returns a `value`, as the only item of a JSON list, or an `error`. Name and arguments are untrusted.
+"""
+
+_LENGTH = 4
+_NO_CALL = "The code sent an invalid function call."
+
+
+class CallingWorker(Protocol):
+    """A process of the sandbox whose code can call host functions."""
+
+    calls: int | None
+    program: subprocess.Popen[bytes]
+
+    def reply(self, texts: Mapping[str, str]) -> None:
+        """Send a reply that the code waits for. Raises SandboxError if it is not read."""
+        ...
+
+
+def call_takers(worker: CallingWorker, answer: Answer | None) -> dict[int, Callable[[bytes], None]]:
+    """The descriptor of calls, if they are enabled, mapped to the handler of the data read from it."""
+    return {} if answer is None or worker.calls is None else {worker.calls: _Answering(worker, answer).take}
+
+
+class _Answering:
+    """Assembles calls from chunks of data and replies to each complete one."""
+
+    def __init__(self, worker: CallingWorker, answer: Answer) -> None:
+        self._worker, self._answer = worker, answer
+        self._received = bytearray()
+
+    def take(self, data: bytes) -> None:
+        """Process a chunk. Raises SandboxError for a malformed call or a reply that is not read."""
+        if self._worker.program.poll() is not None:
+            return
+        self._received += data
+        length = int.from_bytes(self._received[:_LENGTH], "big")
+        awaited = length if length <= protocol.MAX_FRAME_BYTES else 0
+        if len(self._received) < _LENGTH + awaited:
+            return
+        requests = protocol.split(bytes(self._received))
+        self._received.clear()  # code that waits for a reply sends nothing else
+        if len(requests) != 1 or requests[0].keys() != {"tool", "arguments"}:
+            raise SandboxError(_NO_CALL)
+        self._worker.reply(self._answer(requests[0]["tool"], requests[0]["arguments"]))

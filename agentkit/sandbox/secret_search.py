@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 import time
 from collections import deque
@@ -32,6 +33,7 @@ _NOT_ON_DISK = ("/proc/", "/dev/", "/sys/")
 _NAMES_OF_BRANCHES = ("refs", "logs")
 _REPOSITORY_SETTINGS = ("config", "config.worktree", "hooks", "commondir")
 _TREES_OF_OBJECTS = ("objects", "lfs")
+_OCTAL = re.compile(r"\\([0-7]{3})")
 _GONE = (errno.ENOENT, errno.ENOTDIR)
 
 Identity = tuple[int, int, int, int]
@@ -160,13 +162,14 @@ class _Search:
         self._entered: dict[str, os.stat_result] = {}
 
     def result(self, zone: str) -> Survey:
-        """Search, follow the links with hidden names, and find other names of hidden files."""
+        """Search, follow the links with hidden names, and find other names and mounts of hidden files."""
         waiting = deque([(self._base, zone)])  # the folders at the top first: their settings count most
         while waiting and not self._unsearched:
             self._enter(waiting.popleft(), waiting)
         for link in self._links:
             self._follow(link)
         self._find_other_names()
+        self._find_mounted()
         if len(self._hidden) + len(self._locked) > self._places:
             self._unsearched = f"it has more than {self._places:,} files that must be hidden or locked"
         checked = self._ways() if len(self._hidden) <= self._places else {}
@@ -261,10 +264,13 @@ class _Search:
         if stat.S_ISREG(status.st_mode) and is_shown:
             self._hidden[target] = status
         elif stat.S_ISDIR(status.st_mode) and is_inside and paths.hidden(f"{link[len(self._base) :]}/name"):
-            for parent, _, files in os.walk(target):
-                for name in files:
-                    if len(self._hidden) <= self._places and not os.path.islink(f"{parent}/{name}"):
-                        self._hide(f"{parent}/{name}")
+            self._hide_below(target)
+
+    def _hide_below(self, folder: str) -> None:
+        for parent, _, files in os.walk(folder):
+            for name in files:
+                if len(self._hidden) <= self._places and not os.path.islink(f"{parent}/{name}"):
+                    self._hide(f"{parent}/{name}")
 
     def _find_other_names(self) -> None:
         """Hide the files of the workspace that are hard links to hidden ones, but for those of packages."""
@@ -285,6 +291,20 @@ class _Search:
                         if (status.st_dev, status.st_ino) in wanted:
                             self._hidden[entry.path] = status
 
+    def _find_mounted(self) -> None:
+        """Hide secrets that are mounted in the workspace under other names (bind mounts).
+
+        A mounted file is hidden if it is one of the hidden files, or has a hidden name where it comes from.
+        """
+        known = {(status.st_dev, status.st_ino) for status in self._hidden.values()}
+        for source, target in _mounts_below(self._base):
+            with contextlib.suppress(OSError):
+                status = os.lstat(target)
+                if stat.S_ISDIR(status.st_mode) and paths.hidden(f"{source}/name"):
+                    self._hide_below(target)
+                elif (status.st_dev, status.st_ino) in known or paths.hidden(source):
+                    self._hide(target)
+
     def _ways(self) -> dict[str, Identity]:
         """The folders on the way to hidden files, which nobody may exchange before the files are covered."""
         folders: set[str] = set()
@@ -294,6 +314,19 @@ class _Search:
                 folders.add(above)
                 above = os.path.dirname(above)
         return {path: _identity(self._entered[path]) for path in folders if path in self._entered}
+
+
+def _mounts_below(folder: str) -> Iterator[tuple[str, str]]:
+    """What is mounted below a folder: its path in the file system that it comes from, and where it is mounted."""
+    prefix = f"{folder}/"
+    with (
+        contextlib.suppress(OSError),
+        open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table,
+    ):
+        for line in table:
+            source, target = (_OCTAL.sub(lambda found: chr(int(found[1], 8)), word) for word in line.split(" ")[3:5])
+            if target.startswith(prefix):
+                yield source, target
 
 
 def _identity(status: os.stat_result) -> Identity:

@@ -14,7 +14,7 @@ import select
 import sys
 
 from agentkit.sandbox import protocol
-from agentkit.sandbox.watchdog import kill_descendants
+from agentkit.sandbox.process_tree import kill_descendants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,6 +67,32 @@ def main(host: int, report: int) -> NoReturn:
     os._exit(code if code >= 0 else 128 - code)
 
 
+def serve_container() -> NoReturn:
+    """Run one task in a container, which isolates it: read its setup and its request, and write the report to stderr.
+
+    The report follows the `mark` of the setup, which the code does not know.
+    """
+    setup, request = protocol.receive(_CONTROL), protocol.receive(_CONTROL)
+    if setup is None or request is None:
+        os._exit(0)
+    work = _TASKS[setup["task"]](setup)
+    reading, writing = os.pipe()
+    task = os.fork()
+    if task == 0:
+        os.close(reading)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), _CONTROL)
+        _limit_resources(listed(setup["resources"]))
+        work(request, writing)
+    os.close(writing)
+    claim = _Claim(reading, _CLAIM_TEXTS * (int(setup["output_bytes"]) + _CLAIM_FRAME_BYTES))
+    while claim.take():
+        pass
+    code = os.waitstatus_to_exitcode(os.waitpid(task, 0)[1])
+    report = protocol.encode(code=str(code), claim=claim.data.decode("utf-8", "surrogateescape"))
+    protocol.send(2, setup["mark"].encode() + report)
+    os._exit(0)
+
+
 class _Claim:
     """The bounded claim of the task's process about itself; untrusted, as the code can have written it."""
 
@@ -96,11 +122,11 @@ def listed(text: str) -> list[str]:
 def _leave(setup: Setup) -> list[str]:
     if not _ON_LINUX:
         return []
-    from agentkit.sandbox.kernel import namespaces
+    from agentkit.sandbox import kernel
 
-    left = namespaces.leave(listed(setup["mechanisms"]), setup["host_name"])
+    left = kernel.leave(listed(setup["mechanisms"]), setup["host_name"])
     if "pid" not in left:
-        namespaces.adopt_orphans()
+        kernel.adopt_orphans()
     return left
 
 
@@ -160,24 +186,27 @@ def _isolate(setup: Setup, left: list[str]) -> list[str]:
     if not _ON_LINUX:
         _limit_resources(listed(setup["resources"]))
         return [*achieved, "rlimits"]
-    from agentkit.sandbox.kernel import landlock, namespaces, seccomp
+    from agentkit.sandbox import kernel, seccomp
 
     machine = os.uname().machine
-    namespaces.die_with_parent()
+    kernel.die_with_parent()
     if "mount" in left:
-        namespaces.enter_root(_triples(setup["mounts"]), machine)
+        words = listed(setup["mounts"])
+        kernel.enter_root(list(zip(words[::3], words[1::3], words[2::3], strict=True)), machine)
     _limit_resources(listed(setup["resources"]))  # only now: a mounted cover can exceed the task's file size limit
-    namespaces.give_up_privileges()
+    kernel.give_up_privileges()
     if setup["folder"] and ("mount" in left or setup["task"] == "command"):
         os.chdir(setup["folder"])
     rules = _pairs(setup["rules" if "mount" in left else "bare_rules"])
-    if "landlock" in wanted and _works(lambda: landlock.restrict(rules, network=bool(setup["network"]))):
-        achieved += ["landlock"] if landlock.is_complete(landlock.version(), own_root="mount" in left) else []
+    if "landlock" in wanted and _works(lambda: kernel.restrict_access(rules, network=bool(setup["network"]))):
+        achieved += (
+            ["landlock"] if kernel.landlock_is_complete(kernel.landlock_version(), own_root="mount" in left) else []
+        )
     if "seccomp" in wanted and machine in seccomp.MACHINES:
         strict = setup["task"] != "command"
         families = seccomp.INTERNET if setup["network"] or "net" in left else ()
         program = seccomp.python_filter(machine) if strict else seccomp.shell_filter(machine, families)
-        if _works(lambda: namespaces.filter_calls(program)):
+        if _works(lambda: kernel.filter_calls(program)):
             achieved.append("seccomp")
     return [*achieved, "rlimits"]
 
@@ -194,11 +223,6 @@ def _works(step: Any) -> bool:
 def _pairs(text: str) -> list[tuple[str, str]]:
     words = listed(text)
     return list(zip(words[::2], words[1::2], strict=True))
-
-
-def _triples(text: str) -> list[tuple[str, str, str]]:
-    words = listed(text)
-    return list(zip(words[::3], words[1::3], words[2::3], strict=True))
 
 
 def _limit_resources(limits: list[str]) -> None:
@@ -303,7 +327,7 @@ def _run_unguarded(code: str, claims: int, most_bytes: int) -> NoReturn:
 def _remove_native_modules() -> None:
     """Remove modules that can call into the C library."""
     for name in [*sys.modules]:
-        if name.startswith(("ctypes", "_ctypes", "agentkit.sandbox.kernel")):
+        if name.startswith(("ctypes", "_ctypes", "agentkit.sandbox.kernel", "agentkit.sandbox.seccomp")):
             del sys.modules[name]
 
 

@@ -1,11 +1,12 @@
-"""The HTTP server: an OpenAI-compatible endpoint and a chat page.
+"""The HTTP server: an OpenAI-compatible endpoint, a chat page, and the protocols AG-UI and A2A.
 
     from agentkit.server import app
 
     application = app(agent)            # an ASGI application; its token is application.state.token
     # uvicorn module:application
 
-Everything except the page's static files requires the token. `agentkit serve` creates agent, token and server.
+Everything except the page's static files and the A2A card requires the token. `agentkit serve` creates agent, token
+and server.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ def app(
     session: str = "",
     most_runs: int = 8,
 ) -> Starlette:
-    """Build an ASGI application for the agent: `/v1/chat/completions`, `/v1/models`, and a page at `/`.
+    """Build an ASGI application for the agent: `/v1/chat/completions`, `/v1/models`, a page, `/ag-ui` and `/a2a`.
 
     `token` is the token of clients, at least 16 characters; by default a random one, in `state.token`. `hosts` are
-    the host names of the server, in addition to `localhost` and numeric addresses. `sessions` is the store of the
-    page's conversations, `session` the one that the page opens first. At most `most_runs` runs execute at the same
+    the host names of the server, in addition to `localhost` and numeric addresses. `sessions` is the store of all
+    conversations, `session` the one that the page opens first. At most `most_runs` runs execute at the same
     time. Raises ConfigError, MissingExtra without Starlette, and NoProvider if no model is configured.
     """
     from agentkit.server.application import application

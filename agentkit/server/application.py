@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Any
 from agentkit.agents.agent import Agent
 from agentkit.errors import AgentKitError, ConfigError, MissingExtra
 from agentkit.server import streaming
+from agentkit.server.a2a import CARD_PATH, RPC_PATH, A2AEndpoint
+from agentkit.server.ag_ui import AGUIEndpoint
 from agentkit.server.api import ChatAPI
 from agentkit.server.auth import HEADERS, SIGN_IN, Head, RequestAuth
 from agentkit.server.chats import Chats
+from agentkit.server.conversations import Conversations
+from agentkit.server.dashboard import Dashboard
 from agentkit.server.http_types import HTTPError, HTTPRequest, HTTPResponse
 from agentkit.server.openai_endpoint import Completions, refusal_of
 from agentkit.server.streaming import ConcurrencyLimit
@@ -31,6 +35,8 @@ _FILES = {
     "/run.js": ("run.js", "text/javascript; charset=utf-8"),
     "/files.js": ("files.js", "text/javascript; charset=utf-8"),
     "/cards.js": ("cards.js", "text/javascript; charset=utf-8"),
+    "/dashboard": ("dashboard.html", "text/html; charset=utf-8"),
+    "/dashboard.js": ("dashboard.js", "text/javascript; charset=utf-8"),
     "/vendor/markdown-it.js": ("vendor/markdown-it.js", "text/javascript; charset=utf-8"),
     "/vendor/markdown-it.LICENSE": ("vendor/markdown-it.LICENSE", "text/plain; charset=utf-8"),
     "/markdown.js": ("markdown.js", "text/javascript; charset=utf-8"),
@@ -56,11 +62,22 @@ def application(
     if not isinstance(agent, Agent):
         raise ConfigError(f"app() takes an Agent. Got {agent!r:.200}.")
     _ = agent.llm  # fail at startup if no model is configured
-    gate, room = RequestAuth(token, hosts, _FILES), ConcurrencyLimit(most_runs)
-    chats = Chats(agent, store_at(sessions), room)
+    gate, room = RequestAuth(token, hosts, [*_FILES, CARD_PATH]), ConcurrencyLimit(most_runs)
+    store = store_at(sessions)
+    chats = Chats(agent, store, room)
     desk = ChatAPI(agent, gate, chats, ConcurrencyLimit(_MOST_LISTENING), session)
-    handlers = _handlers(Completions(agent, room), desk)
+    page = AGUIEndpoint(Conversations(agent, store, "ag-ui"), room)
+    tasks = A2AEndpoint(agent, Conversations(agent, store, "a2a"), room)
+    board = Dashboard(store, chats)
+    handlers = {
+        **_handlers(Completions(agent, room), desk),
+        ("POST", "/ag-ui"): page.run,
+        ("GET", CARD_PATH): tasks.card,
+        ("GET", "/page/runs"): board.runs,
+        ("GET", "/page/recording"): board.recording,
+    }
     routes = [Route(path, _endpoint(handle), methods=[method]) for (method, path), handle in handlers.items()]
+    routes.append(Route(RPC_PATH, _passed_on(tasks), methods=["POST"]))
 
     failing: Mapping[Any, Any] = {404: _not_found, 405: _not_found, 500: _broken}
 
@@ -68,6 +85,7 @@ def application(
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
         await chats.close()
+        await tasks.close()
         await agent.llm.aclose()  # closes the connections opened on this event loop
 
     served = Starlette(
@@ -133,6 +151,23 @@ def _endpoint(handle: Handler) -> Callable[[Request], Awaitable[_Sending]]:
     return endpoint
 
 
+def _passed_on(tasks: A2AEndpoint) -> Callable[[Request], Awaitable[Any]]:
+    """The endpoint whose requests the A2A SDK answers; their size and time are limited as everywhere."""
+
+    async def endpoint(request: Request) -> Any:
+        response: list[Any] = []
+
+        async def answer(asked: HTTPRequest) -> HTTPResponse:
+            response.append(await tasks.rpc(request.scope, await asked.document()))
+            response[0].headers.update(HEADERS)
+            return HTTPResponse()
+
+        sending = await _endpoint(answer)(request)
+        return response[0] if response else sending
+
+    return endpoint
+
+
 def _asked(request: Request) -> HTTPRequest:
     return HTTPRequest(
         request.stream(),
@@ -141,6 +176,7 @@ def _asked(request: Request) -> HTTPRequest:
         {name: str(value) for name, value in request.path_params.items()},
         request.receive,
         is_secure=request.url.scheme == "https",
+        origin=f"{request.url.scheme}://{request.headers.get('host', '')}",
     )
 
 
@@ -198,7 +234,10 @@ def _head(scope: Scope) -> Head:
 
 
 async def _not_found(_request: Request, error: Exception) -> _Sending:
-    text = "There is nothing here. What there is: /v1/chat/completions, /v1/models, and the page at /."
+    text = (
+        "There is nothing here. What there is: /v1/chat/completions, /v1/models, /ag-ui, /a2a, the page at /, "
+        "and /dashboard."
+    )
     return _Sending(HTTPError(getattr(error, "status_code", 404), text, code="not_found").reply)
 
 

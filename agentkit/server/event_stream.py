@@ -94,7 +94,7 @@ def _call(event: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approv
     return {"kind": "result", **named, **seen, **figures}
 
 
-_OFFERED = (Approval.ONCE, Approval.RUN, Approval.WORKSPACE, Approval.ALWAYS)
+_OFFERED = (Approval.ONCE, Approval.RUN, Approval.WORKSPACE, Approval.ALWAYS, Approval.PATTERN)
 
 
 def settled(mark: str) -> PageEvent:
@@ -127,6 +127,7 @@ def asked(mark: str, request: ApprovalRequest) -> PageEvent:
         "json": editable(arguments),
         "decision": decision_of(replace(request.decision, remedy="")),  # a remedy is for the model
         "answers": [str(answer) for answer in _OFFERED if is_offered(answer, request)],
+        "pattern": visible(" ".join([*request.first_words, "*"])),
         "like": f"any address at {visible(origins[0])}" if origins else "exactly this call",
     }
 

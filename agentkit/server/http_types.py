@@ -25,7 +25,10 @@ Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class HTTPRequest:
-    """A request: its body in chunks, query and path parameters, and the ASGI receive callable to detect disconnects."""
+    """A request: its body in chunks, query and path parameters, and the ASGI receive callable to detect disconnects.
+
+    `origin` is the address under which the client reached the server, such as `http://127.0.0.1:8080`.
+    """
 
     pieces: AsyncIterator[bytes]
     content_type: str = ""
@@ -33,6 +36,7 @@ class HTTPRequest:
     path: Mapping[str, str] = field(default_factory=dict)
     receive: Receive | None = None
     is_secure: bool = False
+    origin: str = ""
 
     async def document(self, most_bytes: int = MOST_BYTES, seconds: float = BODY_SECONDS) -> dict[str, Any]:
         """Parse the body as a JSON object. Raises HTTPError if it is invalid, too long or too slow."""

@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from agentkit._dataclass import dataclass
-from agentkit.agents.agent import PARAGRAPH, Agent, StreamedText
+from agentkit.agents.agent import PARAGRAPH, Agent
 from agentkit.agents.result import RunFinished, RunResult
 from agentkit.agents.run_config import LINEAGE
 from agentkit.decisions import Label
@@ -27,9 +27,10 @@ from agentkit.errors import (
     SessionError,
     Unreachable,
 )
-from agentkit.events import Event, ResponseReceived
+from agentkit.events import Event, ResponseReceived, TextDelta
 from agentkit.llm.protocols.chat_format import typed_messages
 from agentkit.messages import AssistantMessage, Content, Message, ToolMessage, UserMessage, without_extra
+from agentkit.server.conversations import front_end_events
 from agentkit.server.http_types import HTTPError, HTTPRequest, HTTPResponse, json_bytes, reply_of
 from agentkit.server.streaming import ConcurrencyLimit, unless_gone
 from agentkit.sessions.session import Session
@@ -195,7 +196,7 @@ def _messages(given: object) -> tuple[Message, ...]:
     if not isinstance(given, list) or not given or len(given) > _MOST_MESSAGES:
         raise _invalid("messages", f"messages is a list of 1 to {_MOST_MESSAGES:,} messages.")
     for entry in given:
-        _check_entry(entry)
+        check_entry(entry)
     try:
         messages = tuple(map(without_extra, typed_messages(given)))
     except (ValueError, TypeError) as error:
@@ -204,7 +205,7 @@ def _messages(given: object) -> tuple[Message, ...]:
     return tuple(map(_strange, messages))
 
 
-def _check_entry(entry: object) -> None:
+def check_entry(entry: object) -> None:
     """Raise HTTPError for parts that would otherwise be read as empty or loaded from disk."""
     if not isinstance(entry, dict):
         raise _invalid("messages", "Each message is an object with a role and a content.")
@@ -353,15 +354,17 @@ class _CompletionRun:
             yield b"data: [DONE]\n\n"
 
     async def _pieces(self) -> AsyncGenerator[bytes, None]:
-        spoken = StreamedText(self._endpoint.agent.withholds_text)
+        is_told = False
         async with aclosing(self._events()) as events:
             async for event in events:
-                if text := spoken.piece(event):
-                    yield self._said(text)
+                if isinstance(event, TextDelta):
+                    is_told = True
+                    yield self._said(event.text)
                 if isinstance(event, RunFinished):
                     result = event.result
-        if text := spoken.rest(self._text(result)):
-            yield self._said(text)
+        for pending in result.pending:
+            yield self._said(f"{PARAGRAPH if is_told else ''}{pending.question}")
+            is_told = True
         yield self._chunk({}, self._reason(result), _told(result))
         if self._wishes.include_usage:
             yield _event({**self._shared("chat.completion.chunk"), "choices": [], **usage_of(result.usage)})
@@ -379,7 +382,7 @@ class _CompletionRun:
         """Yield the events of the run. Raises HTTPError if it fails."""
         self._enter()
         try:
-            async with aclosing(self._agent.astream(self._wishes.prompt)) as run:
+            async with aclosing(front_end_events(self._agent, self._wishes.prompt)) as run:
                 async for event in run:
                     if isinstance(event, RunFinished):
                         self._end(event.result)

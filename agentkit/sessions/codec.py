@@ -8,9 +8,10 @@ ignored. Three fields are never stored: `Response.raw`, `ToolResult.value`, whic
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, fields
 from functools import cache
 from operator import attrgetter
 from types import NoneType, UnionType
@@ -42,21 +43,12 @@ _TAGS: Mapping[type, tuple[str, str]] = {
 }
 """The key, and its value for each class, that identifies the classes of a union."""
 
-_PARTS = (
-    Decision,
-    Usage,
-    Tariff,
-    Price,
-    content.Image,
-    messages.ToolCall,
-    messages.MadeCall,
-    messages.Pause,
-    messages.ToolResult,
-    messages.HostedUse,
-    messages.Response,
-    messages.Missed,
+_CLASSES = frozenset(
+    (
+        *(*_TAGS, Decision, Usage, Tariff, Price, content.Image, messages.ToolCall, messages.MadeCall, messages.Pause),
+        *(messages.ToolResult, messages.HostedUse, messages.Response, messages.Missed),
+    )
 )
-_CLASSES = frozenset({*_TAGS, *_PARTS})
 _LEFT_OUT = {messages.Response: {"raw"}, messages.ToolResult: {"value", "records"}}
 _MOST_SECONDS = 1e11
 """About three thousand years; `datetime` cannot represent much later times."""
@@ -64,6 +56,8 @@ _MOST_NUMBER = 1e18
 _counts = attrgetter(*(field.name for field in fields(Usage) if field.default == 0))
 _PLAIN = frozenset({str, int, float, bool, NoneType})
 
+_DECODER = json.JSONDecoder()
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _READABLE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _ESCAPED = json.JSONEncoder(separators=(",", ":"))
 
@@ -137,7 +131,7 @@ def to_line(data: Mapping[str, Any]) -> str:
     """
     try:
         line = _READABLE.encode(data)
-        return line if line.isascii() or _is_utf8(line) else _ESCAPED.encode(data)
+        return _ESCAPED.encode(data) if not line.isascii() and _SURROGATE.search(line) else line
     except (TypeError, ValueError, RecursionError) as error:
         raise SessionError(f"This value cannot be stored in a session, because it is not JSON: {error}") from None
 
@@ -145,20 +139,15 @@ def to_line(data: Mapping[str, Any]) -> str:
 def from_line(line: str | bytes) -> Data:
     """Parse a line. Raises SessionError if it is not a JSON object."""
     try:
+        data, end = _DECODER.raw_decode(line) if isinstance(line, str) and line[:1] == "{" else (None, 0)
+        if isinstance(data, dict) and end == len(line):  # without the checks for other encodings and for blanks
+            return data
         data = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise SessionError(f"A line is damaged: it is not JSON: {error}") from None
     if not isinstance(data, dict):
         raise SessionError(f"A line is damaged: it must be a JSON object. Got {line!r:.80}.")
     return data
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _encode_fields(value: Any) -> Data:
@@ -184,13 +173,12 @@ def _encode_name(value: Any) -> Any:
 @cache
 def _layout(kind: type) -> tuple[tuple[str, Any, _Read], ...]:
     """The stored fields of a class: name, default or MISSING, and decoder."""
-    hints = get_type_hints(kind)
-    kept = [field for field in fields(kind) if field.name not in _LEFT_OUT.get(kind, ())]
-    return tuple((field.name, _default(field), _reader(hints[field.name])) for field in kept)
-
-
-def _default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
+    hints, stored = get_type_hints(kind), list[tuple[str, Any, _Read]]()
+    for field in fields(kind):
+        if field.name not in _LEFT_OUT.get(kind, ()):
+            default = field.default if field.default_factory is MISSING else field.default_factory()
+            stored.append((field.name, default, _reader(hints[field.name])))
+    return tuple(stored)
 
 
 @cache
@@ -207,7 +195,14 @@ def _reader(kind: Any) -> _Read:
         case origin if origin in (tuple, frozenset):
             return _row_reader(origin, arguments)
         case origin if origin is Mapping:
-            return _mapping_reader(_reader(arguments[1]))
+            read_value = _reader(arguments[1])
+
+            def read_mapping(data: Any) -> Any:
+                if not isinstance(data, dict):
+                    raise SessionError(f"An entry is damaged: {data!r:.80} should be an object.")
+                return {name: read_value(value) for name, value in data.items()}
+
+            return read_mapping
     return _simple_reader(kind)
 
 
@@ -249,15 +244,23 @@ def _class_reader(kind: type) -> _Read:
     def read(data: Any) -> Any:
         if not isinstance(data, dict) or (key and data.get(key) != tag):
             raise SessionError(f"An entry is damaged: {data!r:.80} is not a valid {kind.__name__}.")
-        values = {}
-        for name, default, read_field in _layout(kind):
-            if name in data:
-                values[name] = read_field(data[name])
-            elif default is MISSING:
-                raise SessionError(f"An entry is damaged: its {kind.__name__} lacks {name!r}.")
+        readers, required = _field_readers(kind)
+        values = {name: readers[name](value) for name, value in data.items() if name in readers}
+        if not required <= values.keys():
+            lacking = min(required - values.keys())
+            raise SessionError(f"An entry is damaged: its {kind.__name__} lacks {lacking!r}.")
         return kind(**values)
 
     return read
+
+
+@cache
+def _field_readers(kind: type) -> tuple[dict[str, _Read], frozenset[str]]:
+    """The decoders of the stored fields of a class, most of which an entry lacks, and the fields without a default."""
+    layout = _layout(kind)
+    return {name: read for name, _, read in layout}, frozenset(
+        name for name, default, _ in layout if default is MISSING
+    )
 
 
 def _usage_reader() -> _Read:
@@ -309,15 +312,6 @@ def _row_reader(origin: Any, kinds: Sequence[Any]) -> _Read:
     return read
 
 
-def _mapping_reader(read_value: _Read) -> _Read:
-    def read(data: Any) -> Any:
-        if not isinstance(data, dict):
-            raise SessionError(f"An entry is damaged: {data!r:.80} should be an object.")
-        return {name: read_value(value) for name, value in data.items()}
-
-    return read
-
-
 Row = tuple[str, float, str]
 """The entry's run, its time, and its milestone as a line of JSON."""
 
@@ -329,16 +323,14 @@ def rows_of(entries: Iterable[SessionEntry]) -> list[Row]:
     return [(entry.run, entry.at, to_line(encode(entry.milestone))) for entry in entries]
 
 
-def entries_in(rows: Iterable[Row]) -> list[SessionEntry]:
-    """Parse rows to entries. Raises SessionError if a row is invalid."""
-    return [_entry(*row) for row in rows]
-
-
-def _entry(run: Any, at: Any, line: Any) -> SessionEntry:
-    """Parse a row; in a foreign database, the values can be of any type."""
-    if not isinstance(run, str) or not run or not isinstance(line, str):
-        raise SessionError("An entry is damaged: its run and its milestone must be strings.")
-    return SessionEntry(run, decode_seconds(at), decode(from_line(line)))
+def entries_in(rows: Iterable[tuple[Any, Any, Any]]) -> list[SessionEntry]:
+    """Parse rows to entries; in a foreign database, the values can be of any type. Raises SessionError if invalid."""
+    entries = []
+    for run, at, line in rows:
+        if not isinstance(run, str) or not run or not isinstance(line, str):
+            raise SessionError("An entry is damaged: its run and its milestone must be strings.")
+        entries.append(SessionEntry(run, decode_seconds(at), decode(from_line(line))))
+    return entries
 
 
 def entries_found(

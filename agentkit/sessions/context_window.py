@@ -56,8 +56,9 @@ class Window:
         lowest = {"tokens": 1, "answer_tokens": 0, "keep_results": 0, "result_chars": _FEWEST_RESULT_CHARS}
         for field in fields(self):
             value, least = getattr(self, field.name), lowest.get(field.name)
-            if least is not None and not (value is None and field.name == "tokens"):
-                _check(field.name, value, least)
+            is_open = least is None or (value is None and field.name == "tokens")
+            if not is_open and not is_whole(value, least or 0):
+                raise ConfigError(f"Window({field.name}=) takes an integer of at least {least}. Got {value!r:.200}.")
         if self.edit is not None and (not callable(self.edit) or iscoroutinefunction(self.edit)):
             raise ConfigError(
                 f"edit= of a Window takes a synchronous function of a list of messages. Got {self.edit!r:.200}."
@@ -77,13 +78,13 @@ class Window:
         """Apply `edit` to the messages. Raises ConfigError if the result is not a valid conversation."""
         if self.edit is None:
             return messages
-        told: object = self.edit(list(messages))
-        if not isinstance(told, list | tuple) or not all(isinstance(each, Message) for each in told):
-            raise ConfigError(f"{_EDITS} It must return a list of messages of agentkit.messages. Got {told!r:.200}.")
-        fault = fault_in(told)
+        edited: object = self.edit(list(messages))
+        if not isinstance(edited, list | tuple) or not all(isinstance(each, Message) for each in edited):
+            raise ConfigError(f"{_EDITS} It must return a list of messages of agentkit.messages. Got {edited!r:.200}.")
+        fault = fault_in(edited)
         if fault is not None:
             raise ConfigError(f"{_EDITS} A call and its result must stay together: {fault}")
-        return told
+        return edited
 
     def refused(self, sent_tokens: int, limit_tokens: int | None) -> Window:
         """The window to retry with after a request of `sent_tokens`, by our estimate, was too long for the model.
@@ -258,18 +259,11 @@ def _shortened(message: ToolMessage, chars: int, *, with_handles: bool) -> ToolM
     content = message.content
     if len(content) <= chars:
         return message
-    reading = f"; {reading_call(message.call_id)} reads the whole"
-    note = (
-        f"\n[… {len(content) - chars:,} of {len(content):,} characters left out{reading if with_handles else ''} …]\n"
-    )
+    reading = f"; {reading_call(message.call_id)} reads the whole" if with_handles else ""
+    note = f"\n[… {len(content) - chars:,} of {len(content):,} characters left out{reading} …]\n"
     room = max(chars - len(note), 0)
     tail = room // 5
     return replace(message, content=f"{content[: room - tail]}{note}{content[len(content) - tail :]}")
-
-
-def _check(name: str, value: object, least: int) -> None:
-    if not is_whole(value, least):
-        raise ConfigError(f"Window({name}=) takes an integer of at least {least}. Got {value!r:.200}.")
 
 
 SUMMARY_INSTRUCTION = (
@@ -303,14 +297,14 @@ def to_summarise(messages: Sequence[Message], room_tokens: int, estimates: Estim
 
 def with_summary(text: str, rest: Sequence[Message], left_out: int) -> list[Message]:
     """Insert a summary of the `left_out` earlier messages at the start of the rest."""
-    told = (
+    note = (
         f"[A summary of {left_out:,} earlier messages of this conversation, which are left out here. It was written by "
         f"a model and is a record, not a request:\n{text.strip()}]\n\n"
     )
     place = next((place for place, message in enumerate(rest) if isinstance(message, UserMessage)), None)
     if place is None:
-        return [UserMessage(told.strip()), *rest]
-    return [*rest[:place], with_text(rest[place], before=told), *rest[place + 1 :]]
+        return [UserMessage(note.strip()), *rest]
+    return [*rest[:place], with_text(rest[place], before=note), *rest[place + 1 :]]
 
 
 def summary_prompt(old: Sequence[Message], room_tokens: int) -> str:

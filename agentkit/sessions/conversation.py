@@ -60,33 +60,36 @@ class Conversation:
     def take_in(self, entry: SessionEntry, reread: Callable[[str], RunState]) -> None:
         """Apply the next entry. `reread` loads the final state of a run that was dropped."""
         run, milestone = entry.run, entry.milestone
-        if run not in self.unended:
-            self.unended[run] = reread(run) if run in self._entered else RunState()
-        self.unended[run].apply(milestone)
+        state = self.unended.get(run)
+        if state is None:
+            state = self.unended[run] = reread(run) if run in self._entered else RunState()
+        state.apply(milestone)
         self.count += 1
-        match milestone:
-            case ResponseReceived(response):
-                self._ids.update(call.id for call in response.tool_calls)
-            case RunResumed():
-                self.resumptions[run] = self.resumptions.get(run, 0) + 1
-            case RunEnded(status) if status != "paused":
-                self.enter(run, self.unended[run])
+        if isinstance(milestone, ResponseReceived):
+            for call in milestone.response.message.tool_calls:
+                self._ids.add(call.id)
+        elif isinstance(milestone, RunResumed):
+            self.resumptions[run] = self.resumptions.get(run, 0) + 1
+        elif isinstance(milestone, RunEnded) and milestone.status != "paused":
+            self.enter(run, state)
 
     def enter(self, run: str, progress: RunState) -> None:
         """Add the messages that an ended run has produced since they were last added."""
         new, ids = _new_messages(run, progress, self._entered.get(run, 0), self._owners)
-        self.summary = progress.summary_of(self.before(run, progress.history)) or self.summary
+        if progress.summarised is not None:
+            self.summary = progress.summary_of(self.before(run, progress.history)) or self.summary
         self.messages += new
         self.unended.pop(run, None)
         self._entered[run] = self._entered.get(run, 0) + len(new)
         self._usages[run] = progress.usage
-        self._ids.update(ids.values())
-        self._owners.update((call_id, run) for call_id in ids.values())
+        for call_id in ids.values():
+            self._ids.add(call_id)
+            self._owners[call_id] = run
         for used in progress.tool_calls:
             if used.result.whole is not None:
                 self.wholes[ids.get(used.call.id, used.call.id)] = used.result.whole
-        for call_id in list(self.wholes)[:-_MOST_WHOLES]:
-            del self.wholes[call_id]
+        while len(self.wholes) > _MOST_WHOLES:
+            del self.wholes[next(iter(self.wholes))]
 
     def adopt(self, run: str, history: Sequence[Message], milestones: Iterable[Milestone]) -> None:
         """Store the history of a run from another session, and reserve its call ids and those of the run."""
@@ -112,10 +115,10 @@ def _new_messages(
 
     A call gets a new id if `owners` says that a run in another process has used its id in the meantime.
     """
-    said = progress.valid_messages()
-    own = [call.id for call in calls_in(said)]
+    messages = progress.valid_messages()
+    own = [call.id for call in calls_in(messages)]
     clashing = {call_id: f"{call_id}_{run[:8]}" for call_id in own if owners.get(call_id, run) != run}
-    new: Sequence[Message] = said[entered:]
+    new: Sequence[Message] = messages[entered:]
     new = [_with_new_ids(message, clashing) for message in new] if clashing else new
     return new, {call_id: clashing.get(call_id, call_id) for call_id in own}
 
@@ -126,19 +129,15 @@ def _with_new_ids(message: Message, ids: Mapping[str, str]) -> Message:
         calls = (replace(call, id=ids.get(call.id, call.id)) for call in message.tool_calls)
         return replace(message, tool_calls=tuple(calls))
     if isinstance(message, ToolMessage) and message.call_id in ids:
-        new = ids[message.call_id]
-        return replace(message, call_id=new, content=_renamed(message.content, message.call_id, new))
+        new, content = ids[message.call_id], message.content
+        was, now = reading_call(message.call_id)[:-1], reading_call(new)[:-1]  # without the end: an offset can follow
+        for old, other in (
+            (was, now),
+            (json.dumps(was, ensure_ascii=False)[1:-1], json.dumps(now, ensure_ascii=False)[1:-1]),
+        ):
+            content = content.replace(old, other)  # in a note, or within JSON
+        return replace(message, call_id=new, content=content)
     return message
-
-
-def _renamed(content: str, old: str, new: str) -> str:
-    """Replace the handle in a result's text, in a note or within JSON."""
-    was, now = reading_call(old)[:-1], reading_call(new)[:-1]  # without the closing part: an offset can follow
-    return content.replace(was, now).replace(_within_json(was), _within_json(now))
-
-
-def _within_json(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def with_distinct_calls(messages: Sequence[Message]) -> list[Message]:
@@ -147,14 +146,14 @@ def with_distinct_calls(messages: Sequence[Message]) -> list[Message]:
     ids: dict[str, list[str]] = {}
     distinct = []
     for message in messages:
-        told: Message = message
+        renamed: Message = message
         if isinstance(message, AssistantMessage):
-            told, ids = with_distinct_ids(message, taken), {}
-            for old, new in zip(message.tool_calls, told.tool_calls, strict=True):
+            renamed, ids = with_distinct_ids(message, taken), {}
+            for old, new in zip(message.tool_calls, renamed.tool_calls, strict=True):
                 ids.setdefault(old.id, []).append(new.id)
         elif isinstance(message, ToolMessage) and ids.get(message.call_id):
-            told = replace(message, call_id=ids[message.call_id].pop(0))
-        distinct.append(told)
+            renamed = replace(message, call_id=ids[message.call_id].pop(0))
+        distinct.append(renamed)
     return distinct
 
 

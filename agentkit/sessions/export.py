@@ -16,14 +16,9 @@ from pathlib import Path
 from agentkit.atomic_write import usable
 from agentkit.errors import SessionError
 from agentkit.event_rendering import count_text
-from agentkit.events import (
-    Approved,
-    HistoryGiven,
-    Milestone,
-    ResponseReceived,
-    RunEnded,
-)
+from agentkit.events import Approved, HistoryGiven, Milestone, ResponseReceived, RunEnded
 from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agentkit.portable_files import CLOEXEC
 from agentkit.redaction import redact, redact_data, written_redactor
 from agentkit.sessions.codec import Data, decode_entry, decode_message, encode_entry, encode_part, from_line, to_line
 from agentkit.sessions.conversation import fault_in, with_distinct_calls
@@ -131,7 +126,7 @@ def write_export(file: str | PathLike[str], name: str, entries: Sequence[Session
     clean = written_redactor()
     lines = [header, *(to_line(redact_data(encode_entry(entry), clean)) for entry in entries)]
     try:
-        descriptor = os.open(usable(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(usable(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC, 0o600)
     except FileExistsError:
         raise SessionError(f"The file {str(path)!r} already exists. Choose another name.") from None
     except OSError as error:
@@ -166,8 +161,10 @@ def read_export(file: str | PathLike[str]) -> tuple[str, list[SessionEntry]]:
     if not entries or len(entries) != header.get("entries", len(entries)):
         raise SessionError(f"{str(path)!r} is truncated: it has {len(entries)} entries of {header.get('entries')}.")
     unmade: set[int] = set()
-    for run, some in _by_run(entries).items():
-        milestones = [entry.milestone for entry in some]
+    runs: dict[str, list[Milestone]] = {}
+    for entry in entries:
+        runs.setdefault(entry.run, []).append(entry.milestone)
+    for run, milestones in runs.items():
         progress = RunState.of(milestones)
         fault = fault_in(progress.valid_messages())
         if fault is not None:
@@ -185,13 +182,6 @@ def unmade_approvals(milestones: Sequence[Milestone], progress: RunState) -> Ite
             return
         if isinstance(milestone, Approved) and milestone.call_id in waiting:
             yield milestone
-
-
-def _by_run(entries: Sequence[SessionEntry]) -> dict[str, list[SessionEntry]]:
-    runs: dict[str, list[SessionEntry]] = {}
-    for entry in entries:
-        runs.setdefault(entry.run, []).append(entry)
-    return runs
 
 
 def _header(path: Path, lines: Sequence[bytes]) -> Data:

@@ -102,8 +102,8 @@ class SessionRun:
         for used in self.progress.tool_calls:
             if used.call.id == call_id and used.result.whole is not None:
                 return used.result.whole
-        told = (message for message in (*self.progress.messages, *self.history) if isinstance(message, ToolMessage))
-        shown = next((message.content for message in told if message.call_id == call_id), None)
+        results = (each for each in (*self.progress.messages, *self.history) if isinstance(each, ToolMessage))
+        shown = next((message.content for message in results if message.call_id == call_id), None)
         return (self._session.conversation.wholes.get(call_id) if call_id in self._earlier_calls else None) or shown
 
     def keep(self, milestone: Milestone) -> None:
@@ -136,20 +136,16 @@ class SessionRun:
         progress = self.progress
         try:
             if progress.ended is None:
-                self._catch_up()
+                for step in tuple(progress.steps.values()):  # results stored before the loop could process them
+                    finished = self._kept.get(_finished_key(step.call.id))
+                    if step.result is None and finished is not None:
+                        progress.apply(finished)
             if not self._has_failed:
                 self._write([milestone for milestone in progress.milestones if _key(milestone) not in self._kept])
             if self._session.store is None and progress.milestones:
                 self._session.enter(self.id, progress)
         finally:
             self._release()
-
-    def _catch_up(self) -> None:
-        """Apply results that were stored before the loop could process them."""
-        for step in tuple(self.progress.steps.values()):
-            finished = self._kept.get(_finished_key(step.call.id))
-            if step.result is None and finished is not None:
-                self.progress.apply(finished)
 
     def _write(self, milestones: Sequence[Milestone]) -> None:
         self._kept.update((_key(milestone), milestone) for milestone in milestones)

@@ -190,7 +190,8 @@ class RunState:
 
     def valid_messages(self) -> tuple[Message, ...]:
         """The messages, each tool call with exactly one result; a missing result is replaced by a notice."""
-        return (*self.messages, *(_told(step, self.agent) for step in self.steps.values()))
+        waiting = [_tool_message(step, self.agent) for step in self.steps.values()] if self.steps else []
+        return (*self.messages, *waiting)
 
     def summary_of(self, history: Sequence[Message]) -> Summary | None:
         """The newest summary that the run's model has written of a conversation starting with `history`."""
@@ -227,7 +228,11 @@ class RunState:
                 self.text, self.results = text, ()
                 self.messages.append(AssistantMessage(text, agent=self.agent))
             case AnswerAmended(text):
-                self._amend(text)
+                self.text = text
+                last = self.messages[-1:]
+                self.messages[-1:] = [
+                    replace(each, text=text) if isinstance(each, AssistantMessage) else each for each in last
+                ]
             case HandedOff(agent):
                 self.agent, self.results = agent, ()
             case Summarised(_, count, usage):
@@ -254,11 +259,16 @@ class RunState:
         self.usage += response.usage
         self.finish_reason = response.finish_reason
         self.text = response.text or self.text
-        self.messages.append(replace(response.message, agent=self.agent))
+        message = response.message
+        self.messages.append(message if message.agent == self.agent else replace(message, agent=self.agent))
         self.steps, self.results = {call.id: Step(call) for call in response.tool_calls}, ()
 
     def _advance(self, milestone: ToolCallStarted | Approved | ToolCallPostponed | ToolCallFinished) -> None:
-        step = self._step_of(milestone)
+        if isinstance(milestone, Approved):
+            asked = (step for step in self.steps.values() if step.asked.id == milestone.call_id)
+            step = next(asked, None)
+        else:
+            step = self.steps.get(milestone.call.id)
         if step is None:
             return
         match milestone:
@@ -277,11 +287,6 @@ class RunState:
         if all(step.result is not None for step in reversed(self.steps.values())):
             self._close()
 
-    def _step_of(self, milestone: ToolCallStarted | Approved | ToolCallPostponed | ToolCallFinished) -> Step | None:
-        if not isinstance(milestone, Approved):
-            return self.steps.get(milestone.call.id)
-        return next((step for step in self.steps.values() if step.asked.id == milestone.call_id), None)
-
     def _close(self) -> None:
         """Add the results of all calls, in call order. Only the first of several handoffs takes effect."""
         steps = self.steps.values()
@@ -292,15 +297,10 @@ class RunState:
                 lead = lead or step.result.lead
         self.results = tuple(ToolCallFinished(step.call, step.result) for step in steps if step.result is not None)
         self.tool_calls += self.results
-        self.messages += [_told(step, self.agent) for step in steps]
+        self.messages += [_tool_message(step, self.agent) for step in steps]
         self.steps = {}
         if self.inputs:
             self._flush_inputs()
-
-    def _amend(self, text: str) -> None:
-        self.text = text
-        if self.messages and isinstance(self.messages[-1], AssistantMessage):
-            self.messages[-1] = replace(self.messages[-1], text=text)
 
 
 def _begin(step: Step, started: ToolCallStarted) -> None:
@@ -318,7 +318,7 @@ def _postpone(step: Step, postponed: ToolCallPostponed) -> None:
         step.decision = None
 
 
-def _told(step: Step, agent: str) -> ToolMessage:
+def _tool_message(step: Step, agent: str) -> ToolMessage:
     """Build the tool message for a call."""
     if step.is_waiting:
         return ToolMessage(step.call.id, step.call.name, _WAITS, agent=agent)

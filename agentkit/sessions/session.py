@@ -122,12 +122,13 @@ class Session:
                 release()
                 raise
 
-    def append(self, messages: Sequence[Message]) -> None:
+    def append(self, messages: Sequence[Message], *, are_valid: bool = False) -> None:
         """Add messages from elsewhere; an empty list adds nothing.
 
         Raises SessionError, and adds nothing, if an item is not a message or a call does not have exactly one result.
+        `are_valid` states that the messages were validated by `agentkit.sessions.export.given`.
         """
-        entries = archive.entries_of(archive.given(messages))
+        entries = archive.entries_of(messages if are_valid else archive.given(messages))
         with self._lock:
             if self.store is not None:
                 self.store.append(self.name, entries)
@@ -253,7 +254,8 @@ class Session:
         """
         resumed = max(self.conversation.resumptions.get(run, 0), self.resumed.get(run, 0))
         if progress is not None and resumptions(progress.milestones) < resumed:
-            raise _gone_on(run)
+            remedy = "Use agent.resume(), which resumes the newest run."
+            raise SessionError(f"The run {run!r} was resumed since, and cannot be resumed from here again. {remedy}")
         known = self.conversation.unended.get(run)
         if known is None and self.store is not None and self.conversation.has_entered(run):
             known = self._reread(run)
@@ -287,7 +289,15 @@ class Session:
         """Lock a run."""
         release = self._holds.hold(self.name, run) if run else None
         if release is None:
-            raise _going_on(run, self.name) if run else _no_run(self)
+            if run:
+                text = (
+                    f"The run {run!r} of the session {self.name!r} is in progress elsewhere. Wait until it has ended."
+                )
+            elif self.store is not None:
+                text = f"The session {self.name!r} has no run to resume."
+            else:
+                text = "This agent has no run to resume: no run is paused, and without session= runs are not stored."
+            raise SessionError(text)
         return release
 
     def _left(self) -> list[str]:
@@ -297,21 +307,3 @@ class Session:
     def _cut_off(self) -> list[str]:
         """The runs that have not ended, are not paused and are not locked."""
         return [run for run in self._left() if self.conversation.unended[run].ended is None]
-
-
-def _no_run(session: Session) -> SessionError:
-    if session.store is not None:
-        return SessionError(f"The session {session.name!r} has no run to resume.")
-    why = "no run is paused, and without session= runs are not stored"
-    return SessionError(f"This agent has no run to resume: {why}.")
-
-
-def _going_on(run: str, session: str) -> SessionError:
-    return SessionError(
-        f"The run {run!r} of the session {session!r} is in progress elsewhere. Wait until it has ended."
-    )
-
-
-def _gone_on(run: str) -> SessionError:
-    remedy = "Use agent.resume(), which resumes the newest run."
-    return SessionError(f"The run {run!r} was resumed since, and cannot be resumed from here again. {remedy}")

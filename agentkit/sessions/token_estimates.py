@@ -8,7 +8,7 @@ import re
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from agentkit._dataclass import dataclass
 from agentkit.content import File, Image
@@ -17,7 +17,6 @@ from agentkit.messages import (
     Content,
     Message,
     OutputSchema,
-    ToolCall,
     ToolMessage,
     ToolSpec,
     UserMessage,
@@ -99,9 +98,12 @@ def tokens_of(entry: Entry) -> int:
     """Estimate the tokens that a message, an offered tool or the output schema takes in a request."""
     match entry:
         case UserMessage(content):
-            tokens = _content_tokens(content)
+            tokens = tokens_in(content) if isinstance(content, str) else _content_tokens(content)
         case AssistantMessage(text, calls):
-            tokens = tokens_in(text) + sum(map(_call_tokens, calls)) + _kept_tokens(entry.extra)
+            tokens = tokens_in(text)
+            for call in calls:
+                tokens += _CALL_TOKENS + tokens_in(f"{call.id}{call.name}{call.arguments}") + _kept_tokens(call.extra)
+            tokens += _kept_tokens(entry.extra)
         case ToolMessage(call_id, name, content):
             tokens = tokens_in(f"{call_id}{name}{content}")
             tokens += _content_tokens(entry.beside)
@@ -119,13 +121,13 @@ def _schema_tokens(schema: Mapping[str, Any]) -> float:
 
 
 def _content_tokens(content: Content) -> float:
-    return sum(map(_part_tokens, parts_of(content)))
-
-
-def _part_tokens(part: str | Image | File) -> float:
-    if isinstance(part, str):
-        return tokens_in(part)
-    return _IMAGE_TOKENS[part.detail] if isinstance(part, Image) else _file_tokens(part)
+    tokens = 0.0
+    for part in parts_of(content):
+        if isinstance(part, str):
+            tokens += tokens_in(part)
+        else:
+            tokens += _IMAGE_TOKENS[part.detail] if isinstance(part, Image) else _file_tokens(part)
+    return tokens
 
 
 def _file_tokens(file: File) -> float:
@@ -139,10 +141,6 @@ def _file_tokens(file: File) -> float:
         return len(data) / _BYTES_PER_SECOND.get(file.sound, _BYTES_PER_OTHER_SECOND) * _TOKENS_PER_SECOND
     pages = len(re.findall(rb"/Type\s*/Page\b", data)) or math.ceil(len(data) / _BYTES_PER_PAGE)
     return pages * _TOKENS_PER_PAGE
-
-
-def _call_tokens(call: ToolCall) -> float:
-    return _CALL_TOKENS + tokens_in(f"{call.id}{call.name}{call.arguments}") + _kept_tokens(call.extra)
 
 
 def _kept_tokens(extra: Mapping[str, Any]) -> float:
@@ -174,10 +172,11 @@ def _texts(value: Any) -> Iterable[str]:
 class _EntryRef(weakref.ref[Entry]):
     """A weak reference to an entry, with its estimate and the messages derived from it."""
 
-    __slots__ = ("derived", "tokens")
+    __slots__ = ("derived", "key", "tokens")
 
+    key: int
     tokens: int
-    derived: dict[Hashable, Message]
+    derived: dict[Hashable, Message] | None
 
 
 class Estimates:
@@ -187,9 +186,15 @@ class Estimates:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, _EntryRef] = {}
+        known: dict[int, _EntryRef] = {}
+
+        def forget(ref: weakref.ref[Entry]) -> None:
+            """Remove an entry from the cache before its id can be reused."""
+            known.pop(cast(_EntryRef, ref).key, None)
+
+        self._known, self._forget = known, forget
         self._ordered: tuple[str, tuple[ToolSpec, ...], OutputSchema | None, int] = ("", (), None, 0)
-        self._said: tuple[list[Message], int] = ([], 0)
+        self._measured: tuple[list[Message], int] = ([], 0)
 
     def of(self, entry: Entry) -> int:
         """Estimate the tokens of a message, an offered tool or the output schema."""
@@ -197,25 +202,24 @@ class Estimates:
         return self._remembered(entry).tokens if known is None else known.tokens
 
     def _remembered(self, entry: Entry) -> _EntryRef:
-        """Return the reference to an entry, which is removed from the cache before the id can be reused."""
-        key, known = id(entry), self._known
-        found = known.get(key)
+        found = self._known.get(id(entry))
         if found is None:
-            found = _EntryRef(entry, lambda _: known.pop(key, None))
-            found.tokens, found.derived = tokens_of(entry), {}
-            known[key] = found
+            found = _EntryRef(entry, self._forget)
+            found.key, found.tokens, found.derived = id(entry), tokens_of(entry), None
+            self._known[found.key] = found
         return found
 
     def made(self, message: Message, way: Hashable, make: Callable[[], Message]) -> Message:
         """Return the result of `make` for a message, cached under `way`, since it is sent in many requests."""
-        derived = self._remembered(message).derived
+        known = self._remembered(message)
+        derived = known.derived = {} if known.derived is None else known.derived
         if way not in derived:
             derived[way] = make()
         return derived[way]
 
     def forget(self) -> None:
         """Release the messages of the latest request."""
-        self._said = [], 0
+        self._measured = [], 0
 
     @property
     def count(self) -> int:
@@ -230,7 +234,7 @@ class Estimates:
         output: OutputSchema | None = None,
     ) -> int:
         """Estimate the tokens of a request."""
-        return self._total_ordered(instruction, tuple(tools), output) + self._total_said(list(messages))
+        return self._total_ordered(instruction, tuple(tools), output) + self._total_messages(list(messages))
 
     def _total_ordered(self, instruction: str, tools: tuple[ToolSpec, ...], output: OutputSchema | None) -> int:
         """The tokens of everything before the conversation; cached, since it seldom changes between requests."""
@@ -241,14 +245,14 @@ class Estimates:
             self._ordered = instruction, tools, output, tokens
         return tokens
 
-    def _total_said(self, messages: list[Message]) -> int:
+    def _total_messages(self, messages: list[Message]) -> int:
         """The tokens of a conversation; extends the previous total, since most requests only add a few messages."""
         if not messages:
             return 0
-        known, tokens = self._said
+        known, tokens = self._measured
         rest = messages[len(known) :] if messages[: len(known)] == known else None
         tokens = sum(map(self.of, messages)) if rest is None else tokens + sum(map(self.of, rest))
-        self._said = messages, tokens
+        self._measured = messages, tokens
         return tokens
 
 

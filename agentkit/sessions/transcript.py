@@ -1,16 +1,16 @@
-"""Transcripts of recorded runs, as data and as text (pure)."""
+"""Transcripts of recorded runs, as data and as text, and full-text search in sessions (pure)."""
 
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from functools import reduce
 from operator import add
 from typing import Any
 
-from agentkit import event_rendering
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ModelError
@@ -40,21 +40,22 @@ from agentkit.events import (
     ToolCallPostponed,
     ToolCallStarted,
 )
-from agentkit.lines import split_lines
 from agentkit.messages import (
+    AssistantMessage,
     Content,
     Message,
     Request,
     Response,
     ToolCall,
     ToolResult,
+    UserMessage,
 )
 from agentkit.recording import PersonAsked
 from agentkit.redaction import redact_data, written_redactor
-from agentkit.sessions import store
 from agentkit.sessions.cassettes.entries import Entry, RecordedAnswer, RecordedEvent
 from agentkit.sessions.codec import decode_entry, encode_entry
-from agentkit.sessions.store import SessionEntry
+from agentkit.sessions.store import SessionEntry, SessionStore
+from agentkit.text_encoding import split_lines
 from agentkit.usage import Usage
 
 
@@ -189,7 +190,7 @@ class RunStory:
         self.reached = at if self.reached is None else max(self.reached, at)
 
 
-def stories_of(entries: Iterable[store.SessionEntry]) -> list[RunStory]:
+def stories_of(entries: Iterable[SessionEntry]) -> list[RunStory]:
     """Build the stories of a session's runs, in the order in which they began."""
     return stories(RecordedEvent(entry.run, entry.at, entry.milestone) for entry in entries)
 
@@ -197,35 +198,39 @@ def stories_of(entries: Iterable[store.SessionEntry]) -> list[RunStory]:
 def stories(entries: Iterable[Entry]) -> list[RunStory]:
     """Build the stories of all runs, and of the requests outside of runs, in the order in which they began."""
     entries = list(entries)
-    told = [entry for entry in entries if isinstance(entry, RecordedEvent)]
+    events = [entry for entry in entries if isinstance(entry, RecordedEvent)]
     askings = [entry for entry in entries if isinstance(entry, RecordedAnswer)]
     by_answer = {_content(asking.answer): asking for asking in reversed(askings) if isinstance(asking.answer, Response)}
     runs: dict[str, RunStory] = {}
-    for entry in told:
+    for entry in events:
         run = runs.setdefault(entry.run, RunStory(entry.run, inside=entry.inside, began=entry.at, ended=entry.at))
-        _tell(run, entry, entry.asking or _asking_behind(entry, by_answer))
+        asking = entry.asking
+        if asking is None and isinstance(entry.milestone, ResponseReceived):  # its call ids can have been changed
+            asking = by_answer.get(_content(entry.milestone.response))
+        _add_event(run, entry, asking)
         run.ended = max(run.ended, entry.at)
     waits = {asking.question.call.id: asking for asking in askings if isinstance(asking.question, PersonAsked)}
-    for run in runs.values():
-        _add_waiting(run, waits)
-    loose = _outside(askings, told)
+    for call_id, story in (item for run in runs.values() for item in run.calls.items()):
+        if call_id in waits:
+            story.waited = waits[call_id].at, waits[call_id].seconds
+    loose = _outside(askings, events)
     return sorted([*runs.values(), *([loose] if loose.steps else [])], key=lambda run: run.began)
 
 
-def _tell(run: RunStory, told: RecordedEvent, asking: RecordedAnswer | None) -> None:
+def _add_event(run: RunStory, event: RecordedEvent, asking: RecordedAnswer | None) -> None:
     """Add a milestone to its run's story."""
-    match told.milestone:
+    match event.milestone:
         case RunStarted(agent, prompt):
             run.agent, run.prompt = agent, prompt
         case RunEnded():
-            run.end = told.milestone
+            run.end = event.milestone
         case ToolCallStarted() | ToolCallFinished() | ToolCallPostponed() | Approved():
-            _tell_call(run, told.milestone, told.at)
+            _add_call_event(run, event.milestone, event.at)
         case milestone:
-            run.add(_moment(run, told.at, milestone, asking))
+            run.add(_moment(run, event.at, milestone, asking))
 
 
-def _tell_call(
+def _add_call_event(
     run: RunStory, milestone: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approved, at: float
 ) -> None:
     """Add a milestone to the story of its call."""
@@ -244,13 +249,6 @@ def _tell_call(
             story = run.call_of(finished.call, at - finished.result.seconds)
             story.call, story.result, story.ended = finished.call, finished.result, at
             run.reach(at)
-
-
-def _add_waiting(run: RunStory, waits: Mapping[str, RecordedAnswer]) -> None:
-    """Add how long each call waited for a person."""
-    for call_id, story in run.calls.items():
-        if call_id in waits:
-            story.waited = waits[call_id].at, waits[call_id].seconds
 
 
 def _moment(run: RunStory, at: float, milestone: Milestone, asking: RecordedAnswer | None) -> StoryMoment:
@@ -273,13 +271,6 @@ def _new(request: Request, before: Request | None) -> Sequence[Message]:
     return [message for message in request.messages if id(message) not in known]
 
 
-def _asking_behind(told: RecordedEvent, by_answer: Mapping[_Content, RecordedAnswer]) -> RecordedAnswer | None:
-    """Find the recorded request of a response whose call ids were changed in the meantime."""
-    if not isinstance(told.milestone, ResponseReceived):
-        return None
-    return by_answer.get(_content(told.milestone.response))
-
-
 _Content = tuple[str, Usage, tuple[tuple[str, str], ...]]
 
 
@@ -288,19 +279,19 @@ def _content(response: Response) -> _Content:
     return response.text, response.usage, tuple((call.name, call.arguments) for call in response.tool_calls)
 
 
-def _outside(askings: Sequence[RecordedAnswer], told: Sequence[RecordedEvent]) -> RunStory:
+def _outside(askings: Sequence[RecordedAnswer], events: Sequence[RecordedEvent]) -> RunStory:
     """Collect the questions that no run reports."""
-    numbers = {entry.asking.number for entry in told if entry.asking is not None}
-    said = {_content(entry.milestone.response) for entry in told if isinstance(entry.milestone, ResponseReceived)}
-    summaries = {entry.milestone.text for entry in told if isinstance(entry.milestone, Summarised)}
-    failures = {entry.milestone.error for entry in told if isinstance(entry.milestone, RequestFailed)}
-    calls = {entry.milestone.call.id for entry in told if isinstance(entry.milestone, ToolCallFinished)}
+    numbers = {entry.asking.number for entry in events if entry.asking is not None}
+    contents = {_content(entry.milestone.response) for entry in events if isinstance(entry.milestone, ResponseReceived)}
+    summaries = {entry.milestone.text for entry in events if isinstance(entry.milestone, Summarised)}
+    failures = {entry.milestone.error for entry in events if isinstance(entry.milestone, RequestFailed)}
+    calls = {entry.milestone.call.id for entry in events if isinstance(entry.milestone, ToolCallFinished)}
     loose = RunStory("")
     for asking in askings:
         match asking.answer:
             case _ if asking.number in numbers:
                 continue
-            case Response() as response if response.text not in summaries and _content(response) not in said:
+            case Response() as response if response.text not in summaries and _content(response) not in contents:
                 loose.add(_moment(loose, asking.at, ResponseReceived(response), asking))
             case ModelError() as error if str(error) not in failures:
                 failed = RequestFailed(str(error), type(error).__name__)
@@ -378,17 +369,15 @@ def answers_text(story: CallStory) -> str:
     """Render the question to a person about a call and the answers; empty if no person was asked."""
     if not story.answers:
         return f"waits for a person: {story.question}" if story.question else ""
-    told = f"a person answered: {', '.join(_answer_text(story, answer) for answer in story.answers)}"
+    answers = []
+    for answer in story.answers:
+        text, inner = answer.answer + (f" ({answer.text})" if answer.text else ""), story.inner.get(answer.call_id)
+        answers.append(text if inner is None else f"{text} to {call_text(inner)}")
+    answered = f"a person answered: {', '.join(answers)}"
     if story.waited is not None:
-        told += f", after {seconds_text(story.waited[1])}"
+        answered += f", after {seconds_text(story.waited[1])}"
     changed = next((answer.arguments for answer in story.answers if answer.arguments is not None), None)
-    return told if changed is None else f"{told}, with other arguments: {changed}"
-
-
-def _answer_text(story: CallStory, answer: Approved) -> str:
-    """Render an answer, with the nested call that it refers to."""
-    said, inner = f"{answer.answer} ({answer.text})" if answer.text else answer.answer, story.inner.get(answer.call_id)
-    return said if inner is None else f"{said} to {event_rendering.call_text(inner)}"
+    return answered if changed is None else f"{answered}, with other arguments: {changed}"
 
 
 _MOST_LINES = 12
@@ -512,3 +501,66 @@ def _shortened(prefix: str, text: str) -> Iterator[str]:
     yield from _block(prefix, "\n".join(cut(line, _MOST_LINE_CHARS) for line in lines[:_MOST_LINES]))
     if len(lines) > _MOST_LINES:
         yield f"{' ' * len(prefix)}… {count_text(len(lines) - _MOST_LINES, 'more line')}"
+
+
+_MAX_TITLE_CHARS = 80
+_AROUND_CHARS = 40
+_GENERATED = re.compile(r"\S*-[0-9a-f]{4}(?:, ((?:until|before) [\d-]+ \d\d:\d\d).*)?")
+"""Matches the names that are generated from a prompt, and those of their earlier branches."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMatch:
+    """A session that contains all words of a query: its name, its title, and the text around the first word."""
+
+    name: str
+    title: str
+    snippet: str
+    changed: float
+
+
+def title_of(name: str, entries: Sequence[SessionEntry]) -> str:
+    """The title of a session: the name that a person gave it, or else its first prompt on one line."""
+    found = _GENERATED.fullmatch(name)
+    if found is None:
+        return name
+    prompt = next((text for entry in entries for text in _prompts(entry)), "")
+    title = cut(" ".join(prompt.split()), _MAX_TITLE_CHARS) or name
+    return f"{title} ({found[1]})" if found[1] else title
+
+
+def search_sessions(store: SessionStore, query: str, most: int = 50) -> Iterator[SessionMatch]:
+    """Yield the sessions whose prompts, answers and tool calls contain all words of the query, the newest first."""
+    words = query.casefold().split()
+    for summary in store.summaries() if words else ():
+        entries, _ = store.read(summary.name)
+        text = "\n".join([summary.name, *(text for entry in entries for text in _texts(entry))])
+        lower = text.casefold()
+        if all(word in lower for word in words):
+            at = lower.find(words[0])
+            start, end = max(0, at - _AROUND_CHARS), at + len(words[0]) + _AROUND_CHARS
+            snippet = " ".join(f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}".split())
+            yield SessionMatch(summary.name, title_of(summary.name, entries), snippet, summary.changed)
+            most -= 1
+            if not most:
+                return
+
+
+def _prompts(entry: SessionEntry) -> Iterator[str]:
+    match entry.milestone:
+        case RunStarted(prompt=prompt):
+            yield content_text(prompt)
+        case HistoryGiven(messages):
+            yield from (content_text(each.content) for each in messages if isinstance(each, UserMessage))
+
+
+def _texts(entry: SessionEntry) -> Iterator[str]:
+    yield from _prompts(entry)
+    match entry.milestone:
+        case ResponseReceived(response):
+            yield response.text
+        case ToolCallFinished(call, result):
+            yield f"{call.name} {call.arguments}"
+            yield result.error or result.content
+        case HistoryGiven(messages):
+            yield from (each.text for each in messages if isinstance(each, AssistantMessage))

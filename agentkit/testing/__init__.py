@@ -9,9 +9,6 @@ pytest imports this package at every start, for its plugin: each name is importe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from agentkit.testing.cassettes import record as record
-    from agentkit.testing.cassettes import record_or_replay as record_or_replay
-    from agentkit.testing.cassettes import replay as replay
     from agentkit.testing.fake_responses import RecordedRequest as RecordedRequest
     from agentkit.testing.fake_responses import ScriptedReply as ScriptedReply
     from agentkit.testing.fake_responses import ServerLine as ServerLine
@@ -29,6 +26,9 @@ if TYPE_CHECKING:
     from agentkit.testing.scripted_llm import ScriptedProvider as ScriptedProvider
     from agentkit.testing.scripted_llm import ScriptError as ScriptError
     from agentkit.testing.scripted_llm import call as call
+    from agentkit.testing.scripted_llm import record as record
+    from agentkit.testing.scripted_llm import record_or_replay as record_or_replay
+    from agentkit.testing.scripted_llm import replay as replay
     from agentkit.testing.scripted_llm import say as say
 
 __all__ = [
@@ -60,9 +60,9 @@ def __getattr__(name: str) -> object:
     """Import the modules of this package when one of their names is first used."""
     if name not in __all__:
         raise AttributeError(f"module 'agentkit.testing' has no attribute {name!r}")
-    from agentkit.testing import cassettes, fake_responses, fake_server, scripted_llm
+    from agentkit.testing import fake_responses, fake_server, scripted_llm
 
-    homes = (cassettes, fake_responses, scripted_llm, fake_server)
+    homes = (fake_responses, scripted_llm, fake_server)
     return next(vars(home)[name] for home in homes if name in vars(home))
 
 

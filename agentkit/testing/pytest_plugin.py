@@ -72,7 +72,7 @@ def cassette(request: pytest.FixtureRequest) -> Iterator[Recorder | Player]:
 
     from agentkit.errors import SessionError
     from agentkit.recording import active
-    from agentkit.testing.cassettes import opened
+    from agentkit.testing.scripted_llm import opened
 
     try:
         tape = opened(_path(request.node), request.config.getoption("--record"))
@@ -111,7 +111,7 @@ def _own_name(test: Any) -> str:
 
 def _within(tape: Recorder | Player, test: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap the test with the recorder or player, because an async test does not run in the fixture's context."""
-    from agentkit.testing.cassettes import running
+    from agentkit.testing.scripted_llm import running
 
     @wraps(test)
     def run(*arguments: Any, **named: Any) -> Any:

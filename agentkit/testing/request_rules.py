@@ -102,10 +102,24 @@ def _schemas(body: Body) -> Iterator[tuple[str, Any]]:
         yield "response schema", answer["schema"]
 
 
+def _lists(body: Body) -> Iterator[str]:
+    """Rules of JSON schema for lists, which all servers check."""
+    for place, schema in _schemas(body):
+        for path, node in _nodes(schema):
+            for name in ("anyOf", "oneOf", "allOf", "enum"):
+                if node.get(name) == []:
+                    yield f"{place}{path}.{name}: [] should be non-empty"
+            for name in ("enum", "required"):
+                entries = [json.dumps(each, sort_keys=True) for each in node.get(name) or ()]
+                if len({*entries}) < len(entries):
+                    yield f"{place}{path}.{name}: {entries} has non-unique elements"
+
+
 def _tools(body: Body) -> Iterator[str]:
     """Rules for function tools that all servers share."""
     if body.get("tools") == []:
         yield "tools: array too short"
+    yield from _lists(body)
     names = [function.get("name") for _, function in _functions(body)]
     if len(set(names)) < len(names):
         yield f"tools: names must be unique: {names}"
@@ -240,6 +254,24 @@ def _chat_ids(pattern: str) -> _Rule:
                     yield f"messages[{index}]: tool call id {call_id!r} does not match '{pattern}'"
 
     return rule
+
+
+_MISTRAL_ORDER = {
+    "": ("system", "user", "assistant"),
+    "tool": ("assistant", "tool"),
+    "assistant": ("assistant", "user", "tool"),
+}
+
+
+def _mistral_order(body: Body) -> Iterator[str]:
+    before = ""
+    for message in body.get("messages", ()):
+        role = message.get("role")
+        if role not in _MISTRAL_ORDER.get(before, ("system", "user", "assistant")):
+            yield f"Unexpected role '{role}' after role '{before}'"
+        before = role
+    if before == "assistant" and not message.get("prefix"):
+        yield "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant"
 
 
 def _no_fields(*fields: str) -> _Rule:
@@ -435,9 +467,9 @@ _RULES: Mapping[Receiver, tuple[_Rule, ...]] = {
     "azure": _OPENAI,
     "azure-v1": _RESPONSES,
     "anthropic": (_tools, _anthropic),
-    "gemini": (_google_schemas, _gemini),
+    "gemini": (_lists, _google_schemas, _gemini),
     "gemini-openai": (*_CHAT, _google_schemas, _no_blank_answers),
-    "mistral": (*_CHAT, _chat_ids(r"[a-zA-Z0-9]{9}"), _no_blank_answers, _no_fields("name")),
+    "mistral": (*_CHAT, _chat_ids(r"[a-zA-Z0-9]{9}"), _no_blank_answers, _no_fields("name"), _mistral_order),
     "groq": (*_CHAT, _arrays_with_items),
     "xai": (*_CHAT, _arrays_with_items),
     "ollama": _CHAT,

@@ -23,10 +23,10 @@ from typing import Any, get_args
 from agentkit.content import File, Image, files_in, images_in, worded
 from agentkit.decisions import Decision, Label
 from agentkit.errors import Blocked, Postponed, ToolError, ToolTimeout
-from agentkit.lines import sentence
 from agentkit.messages import READ_MORE, Status, ToolResult, failure_content, reading_call, well_formed
 from agentkit.redaction import redact, redact_value, redactor
 from agentkit.safety.approval import CANNOT_SUCCEED
+from agentkit.text_encoding import sentence
 
 _DEEPEST, _RECORD_KEYS = 60, 32
 _MOST_SORTED, _MOST_BITS = 10_000, 14_000

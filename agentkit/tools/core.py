@@ -6,13 +6,16 @@ catalog, so that importing it does not import the other tools.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from agentkit.decisions import Decision
 from agentkit.errors import ToolError
 from agentkit.levels import SafetyLevel
-from agentkit.lines import split_lines
-from agentkit.tooling.tool import Tool
+from agentkit.text_encoding import split_lines
+from agentkit.tooling.results import objection
+from agentkit.tooling.tool import Tool, WhenDenied
 from agentkit.tooling.toolset import Toolset
 from agentkit.tools.calculator import MAX_CHARS, calculate
 from agentkit.tools.json_parser import read_json
@@ -121,3 +124,13 @@ string_length_tool = Tool(string_length, level=SafetyLevel.SAFE, timeout_seconds
 json_parse_tool = Tool(parse_json, level=SafetyLevel.SAFE, timeout_seconds=None)
 
 core_tools = Toolset((current_datetime_tool, calculator_tool, string_length_tool, json_parse_tool))
+
+
+def denied_with(*names: str, **more: Any) -> WhenDenied:
+    """Create a handler for denied calls that returns the named arguments, `error`, `status`, `decision` and `more`."""
+
+    def denied(arguments: Mapping[str, Any], decision: Decision) -> dict[str, Any]:
+        given = {name: arguments[name] for name in names}
+        return {**given, "error": objection(decision), "status": "denied", "decision": decision.to_dict(), **more}
+
+    return denied

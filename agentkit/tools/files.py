@@ -27,7 +27,7 @@ from agentkit.tooling.arguments import read_arguments
 from agentkit.tooling.schema import Arguments
 from agentkit.tooling.tool import Tool, Within
 from agentkit.tooling.toolset import Toolset
-from agentkit.tools.denied_result import denied_with
+from agentkit.tools.core import denied_with
 from agentkit.workspace.root import EXPECTED, Check
 from agentkit.workspace.safe_open import REMEDY, shown
 from agentkit.workspace.search import Query
@@ -258,19 +258,18 @@ def read_file_in(workspace: Workspace) -> FileTool:
         lines = reading.lines
         notes = (reading.note, lines.note, "" if reading.is_text else _OF_DOCUMENT)
         is_cut = bool(lines.note) or (lines.next_offset is not None and limit is None)
-        return _without_blanks(
-            {
-                "path": path,
-                "content": lines.content,
-                "total_lines": lines.total_lines,
-                "bytes": reading.size,
-                "next_offset": lines.next_offset,
-                "next_column": lines.next_column,
-                "encoding": None if reading.encoding == "utf-8" else reading.encoding,
-                "note": " ".join(filter(None, notes)) or None,
-                "status": "truncated" if is_cut else None,
-            }
-        )
+        result = {
+            "path": path,
+            "content": lines.content,
+            "total_lines": lines.total_lines,
+            "bytes": reading.size,
+            "next_offset": lines.next_offset,
+            "next_column": lines.next_column,
+            "encoding": None if reading.encoding == "utf-8" else reading.encoding,
+            "note": " ".join(filter(None, notes)) or None,
+            "status": "truncated" if is_cut else None,
+        }
+        return {key: value for key, value in result.items() if value is not None}
 
     return _file_tool(read_file, FileJudge(workspace, "read"), read_file_in, "path", max_chars=_READ_CHARS)
 
@@ -404,10 +403,6 @@ def _remarks(written: WriteResult) -> Result:
     notes = [f"The file had {others:,} more name(s) as a hard link; there it is as it was."] if others > 0 else []
     notes += [written.note] if written.note else []
     return {"note": " ".join(notes)} if notes else {}
-
-
-def _without_blanks(result: Result) -> Result:
-    return {key: value for key, value in result.items() if value is not None}
 
 
 _HERE = Workspace.for_direct_calls()

@@ -58,7 +58,11 @@ class HostedTool(Tool[..., NoReturn]):
             level=known if level is None else level,
             labels=brought if labels is None else labels,
         )
-        self.__dict__.update(hosted=_as_sent(declared))
+        try:  # a copy, independent of the caller's objects
+            hosted = dict(json.loads(json.dumps(declared, allow_nan=False)))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ConfigError(f"The declaration of a hosted tool must be JSON data: {error}") from None
+        self.__dict__.update(hosted=hosted)
 
     @functools.cached_property
     def spec(self) -> ToolSpec:
@@ -81,9 +85,9 @@ def _run_by_provider() -> NoReturn:
 def _checked(kind: object) -> str:
     if not isinstance(kind, str) or not kind.strip():
         raise ConfigError(f"HostedTool(...) takes the type of the tool, as 'web_search' is one. Got {kind!r:.200}.")
-    meant = {name.replace("_", ""): name for name in ("web_search", *_LEVELS)}.get(re.sub(r"[\W_]", "", kind.lower()))
-    if meant not in (None, kind):
-        raise ConfigError(f"No provider has a tool of the type {kind!r}. Did you mean HostedTool({meant!r})?")
+    known = {name.replace("_", ""): name for name in ("web_search", *_LEVELS)}.get(re.sub(r"[\W_]", "", kind.lower()))
+    if known not in (None, kind):
+        raise ConfigError(f"No provider has a tool of the type {kind!r}. Did you mean HostedTool({known!r})?")
     return kind
 
 
@@ -101,14 +105,6 @@ def _check_search(settings: Mapping[str, Any]) -> None:
         raise ConfigError(
             f"user_location= takes a dictionary, e.g. {{'type': 'approximate', 'city': 'Hue'}}. Got {place!r:.200}."
         )
-
-
-def _as_sent(declared: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Copy the declaration as JSON data, independent of the caller's objects."""
-    try:
-        return dict(json.loads(json.dumps(declared, allow_nan=False)))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"What is said of a hosted tool is sent as JSON, which this is not: {error}") from None
 
 
 __all__ = ["HostedTool"]

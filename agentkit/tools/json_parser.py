@@ -106,7 +106,9 @@ class _JSONParser:
         self._notes: dict[str, list[str]] = {}
 
     def read(self) -> ParsedJSON:
-        self._remove_mark()
+        if self._text.startswith("\ufeff"):
+            self._text = " " + self._text[1:]
+            self._note("mark", "U+FEFF")
         self._remove_fence()
         self._check_depth()
         self._replace_surrogates()
@@ -121,18 +123,16 @@ class _JSONParser:
             )
         except json.JSONDecodeError as error:
             raise ToolError(_explain(error)) from None
-        warnings = [_sentence(kind, examples) for kind, examples in self._notes.items()]
+        warnings = []
+        for kind, examples in self._notes.items():
+            more = " and others" if len(examples) > _MAX_EXAMPLES else ""
+            warnings.append(f"{_NOTES[kind].format(examples=', '.join(examples[:_MAX_EXAMPLES]) + more)}.")
         return ParsedJSON(data, warnings, "fence" in self._notes)
 
     def _note(self, kind: str, example: str) -> None:
         examples = self._notes.setdefault(kind, [])
         if len(examples) <= _MAX_EXAMPLES and example[:60] not in examples:
             examples.append(example[:60])
-
-    def _remove_mark(self) -> None:
-        if self._text.startswith("\ufeff"):
-            self._text = " " + self._text[1:]
-            self._note("mark", "U+FEFF")
 
     def _remove_fence(self) -> None:
         """Blank out the two lines of a Markdown code fence around the whole text."""
@@ -151,18 +151,19 @@ class _JSONParser:
 
     def _replace_surrogates(self) -> None:
         """Replace lone surrogates, which cannot be printed or stored."""
+
+        def whole(match: re.Match[str]) -> str:
+            if match["lone"] is None:
+                return match[0]
+            self._note("surrogate", match["lone"])
+            return r"\ufffd"
+
         if _HALF_ESCAPE.search(self._text):
-            self._text = _LONE_ESCAPE.sub(self._whole_escape, self._text)
+            self._text = _LONE_ESCAPE.sub(whole, self._text)
         found = _LONE_CHARACTER.search(self._text)
         if found:
             self._text = _LONE_CHARACTER.sub("\ufffd", self._text)
             self._note("surrogate", f"U+{ord(found[0]):X}")
-
-    def _whole_escape(self, match: re.Match[str]) -> str:
-        if match["lone"] is None:
-            return match[0]
-        self._note("surrogate", match["lone"])
-        return r"\ufffd"
 
     def _float(self, literal: str) -> float:
         number = float(literal)
@@ -217,11 +218,6 @@ def _place(text: str, position: int) -> str:
     return f"Line {line}, column {position - text.rfind(chr(10), 0, position)}"
 
 
-def _sentence(kind: str, examples: list[str]) -> str:
-    more = " and others" if len(examples) > _MAX_EXAMPLES else ""
-    return _NOTES[kind].format(examples=", ".join(examples[:_MAX_EXAMPLES]) + more) + "."
-
-
 def _explain(error: json.JSONDecodeError) -> str:
     """Describe a parse error: the fault, its position, and a remedy."""
     text, position = error.doc, error.pos
@@ -237,13 +233,9 @@ def _explain(error: json.JSONDecodeError) -> str:
     if _MALFORMED_NUMBER.match(text, position):
         return f"{place}: the number goes wrong here; write it as in 12, -0.5 or 1e6, without leading zeros."
     found = repr(text[position : position + 12]) if position < len(text) else "nothing more"
-    return f"{place}: {fault}, but there is {found}; {_remedy(error)}."
-
-
-def _remedy(error: json.JSONDecodeError) -> str:
-    rows = (words for fault, pattern, words in _REMEDIES if error.msg.startswith(fault) and _begins(error, pattern))
-    return next(rows, "remove or replace it")
-
-
-def _begins(error: json.JSONDecodeError, pattern: str) -> bool:
-    return re.compile(pattern).match(error.doc, error.pos) is not None
+    rows = (
+        words
+        for start, pattern, words in _REMEDIES
+        if error.msg.startswith(start) and re.compile(pattern).match(text, position)
+    )
+    return f"{place}: {fault}, but there is {found}; {next(rows, 'remove or replace it')}."

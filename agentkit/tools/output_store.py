@@ -42,7 +42,11 @@ def read_more_tool(whole: Callable[[str], str | None]) -> Tool[..., Any]:
         """
         text = whole(handle)
         if text is None:
-            raise ToolError(_unknown(handle))
+            shown = json.dumps(handle[:_SHOWN_CHARS], ensure_ascii=False)
+            raise ToolError(
+                f"No output is stored under the handle {shown}. The notes of truncated outputs name handles; old ones "
+                "expire. Call the tool that returned the output again."
+            )
         begin = max(len(text) + start, 0) if start < 0 else min(start, len(text))
         found = ""
         if find:
@@ -59,23 +63,13 @@ def _sought(text: str, find: str, begin: int) -> tuple[int, str]:
     places = [place.start() for place in re.finditer(re.escape(find), text, re.IGNORECASE)]
     ahead = [place for place in places if place >= begin]
     if not ahead:
-        raise ToolError(_not_found(find, begin, places))
+        shown = json.dumps(find[:_SHOWN_CHARS], ensure_ascii=False)
+        if places:
+            text = f"does not occur from character {begin:,} on; it occurs earlier, first at {places[0]:,}"
+        else:
+            text = "does not occur in this output. Try a shorter text, or read it piece by piece with start"
+        raise ToolError(f"{shown} {text}.")
     line = text.rfind("\n", max(ahead[0] - _BEFORE_CHARS, begin), ahead[0])
     first = line + 1 if line >= 0 else max(ahead[0] - _BEFORE_CHARS, begin)
     more = f" and {len(ahead) - 1:,} times more, next at {ahead[1]:,}" if len(ahead) > 1 else ""
     return first, f"found at {ahead[0]:,}{more}; "
-
-
-def _not_found(find: str, begin: int, places: list[int]) -> str:
-    shown = json.dumps(find[:_SHOWN_CHARS], ensure_ascii=False)
-    if places:
-        return f"{shown} does not occur from character {begin:,} on; it occurs earlier, first at {places[0]:,}."
-    return f"{shown} does not occur in this output. Try a shorter text, or read it piece by piece with start."
-
-
-def _unknown(handle: str) -> str:
-    shown = json.dumps(handle[:_SHOWN_CHARS], ensure_ascii=False)
-    return (
-        f"No output is stored under the handle {shown}. The notes of truncated outputs name handles; old ones expire. "
-        "Call the tool that returned the output again."
-    )

@@ -11,7 +11,7 @@ from textwrap import dedent
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import Blocked, ConfigError, ToolError
-from agentkit.lines import split_lines
+from agentkit.text_encoding import split_lines
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.workspace.root import Root

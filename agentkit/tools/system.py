@@ -13,28 +13,21 @@ from typing import TYPE_CHECKING, Any
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import SandboxError, ToolError
-from agentkit.git import refs
-from agentkit.git.configured_programs import programs_in
+from agentkit.git import repository as git_repository
 from agentkit.git.repository import Repository
+from agentkit.git.settings import programs_in
 from agentkit.levels import SafetyLevel
 from agentkit.safety.approval import CallPreview
 from agentkit.safety.shell.variables import HOME
 from agentkit.sandbox.git_access import create_missing_settings, repository_of, search
 from agentkit.sandbox.isolation import check_isolation
-from agentkit.sandbox.process import (
-    DEFAULT,
-    Confinement,
-    ProcessOutcome,
-    bash_agrees,
-    command_boundary,
-    run_command,
-)
+from agentkit.sandbox.process import DEFAULT, Confinement, ProcessOutcome, bash_agrees, command_boundary, run_command
 from agentkit.sandbox.python import PYTHON_LIMITS, PythonOutcome, python_boundary, run_python
 from agentkit.sandbox.secret_search import survey
 from agentkit.sandbox.watchdog import MEGABYTE, Cancellation, ProcessLimits, run_cancellable
 from agentkit.settings import state_folder
 from agentkit.tooling.tool import Tool
-from agentkit.tools.denied_result import denied_with
+from agentkit.tools.core import denied_with
 from agentkit.workspace.root import Root
 from agentkit.workspace.snapshots import State
 from agentkit.workspace.workspace import Workspace
@@ -120,10 +113,12 @@ class _Shell:
             truncated (whether the middle of a long output was left out), seconds, and boundary (what kept the
             command from the rest of the machine); or command, error and the output so far when it was ended.
         """
-        return self._run(command)
+        return self._run(command) if command.strip() else _NO_COMMAND | {"command": command}
 
     async def arun_shell(self, command: str) -> dict[str, Any]:
         """Like `run_shell`, asynchronously; cancelling it kills the command."""
+        if not command.strip():
+            return _NO_COMMAND | {"command": command}
         return await run_cancellable(lambda cancellation: self._run(command, cancellation))
 
     def judge(self, arguments: Mapping[str, Any]) -> Decision:
@@ -140,20 +135,16 @@ class _Shell:
         if self.workspace.dry_run and not boundary.is_strong and not _only_reads(decision):
             reason = "A dry run must not change anything, and no sandbox confines the command on this machine."
             return Decision(Verdict.DENY, "shell.dry-run", reason, command[:_EVIDENCE_CHARS], _REMEDY)
-        why = self._why_unsearched()
+        folder = self.workspace.folder
+        if folder not in self.searches:
+            hidden = (*self.confinement.hidden, str(state_folder()))
+            self.searches[folder] = search(folder, repository_of(folder, hidden)).unsearched
+        why = self.searches[folder]
         if why and decision.allowed:
             reason = f"Secrets in the workspace may stay readable, because {why}."
             evidence = command[:_EVIDENCE_CHARS]
             return Decision(Verdict.ASK, "shell.unsearched", reason, evidence, "Choose a smaller folder as workspace.")
         return decision
-
-    def _why_unsearched(self) -> str:
-        """Return why the last search of the workspace for secrets was incomplete, searching it if necessary."""
-        folder = self.workspace.folder
-        if folder not in self.searches:
-            hidden = (*self.confinement.hidden, str(state_folder()))
-            self.searches[folder] = search(folder, repository_of(folder, hidden)).unsearched
-        return self.searches[folder]
 
     def _run(self, command: str, cancellation: Cancellation | None = None) -> dict[str, Any]:
         """Run a command; without write access if it only reads, or in a dry run."""
@@ -170,7 +161,7 @@ class _Shell:
         outcome = None
         try:
             with self._observing(command, judgment, repository if writable else None, records=writable) as remarks:
-                before = refs.read_refs(repository) if repository and writable and decision.allowed else None
+                before = git_repository.read_refs(repository) if repository and writable and decision.allowed else None
                 outcome = run_command(
                     command,
                     folder,
@@ -231,13 +222,13 @@ class _Shell:
         folder = repository.common_dir if repository else None
         if repository:  # before the first look, so that these files do not count as the command's
             create_missing_settings(repository)
-        before = refs.read_objects(repository) if repository else None
+        before = git_repository.read_objects(repository) if repository else None
         with self.workspace.observing(
             "run_shell", surely, judgment.destroyed | judgment.touched, repository=folder
         ) as remarks:
             yield remarks
         if repository and before:
-            lost = refs.count_lost(before, refs.read_objects(repository))
+            lost = git_repository.count_lost(before, git_repository.read_objects(repository))
             remarks += [_LOST_OBJECTS.format(repository.common_dir, lost)] if lost else []
 
     def _keep(self, outcome: ProcessOutcome) -> None:
@@ -270,6 +261,13 @@ def _judged(
     return examine_command(
         command, workspace=folder, contained=contained, network=network, exposed=exposed, undoable=undoable
     )
+
+
+_NO_COMMAND = {
+    "error": "The command is empty. Pass a command.",
+    "status": "failed",
+    "boundary": NOT_RUN,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,14 +350,18 @@ def _unless_programs(decision: Decision, programs: list[str]) -> Decision:
     )
 
 
-def _put_back(repository: Repository, before: refs.Refs, confinement: Confinement) -> list[str]:
+def _put_back(repository: Repository, before: git_repository.Refs, confinement: Confinement) -> list[str]:
     """Restore other branches and tags that an unapproved command has moved or deleted.
 
     A fast-forward loses nothing and is left in place. Returns notes for the model.
     """
     lost = {}
-    for name, (old, new) in refs.moved(before, refs.read_refs(repository)).items():
-        if not (refs.is_object(old) and refs.is_object(new) and _is_ancestor(old, new, repository, confinement)):
+    for name, (old, new) in git_repository.moved(before, git_repository.read_refs(repository)).items():
+        if not (
+            git_repository.is_object(old)
+            and git_repository.is_object(new)
+            and _is_ancestor(old, new, repository, confinement)
+        ):
             lost[name] = old
     root, restored = Root(repository.common_dir), []
     for name, old in lost.items():

@@ -9,7 +9,10 @@ from datetime import UTC, timedelta, timezone, tzinfo
 
 from agentkit.errors import ToolError
 
-_OFFSET = re.compile(r"(?:utc|gmt|z)?\s*([+\-\u2212])\s*([0-9]{1,2})(?::?([0-5][0-9]))?", re.IGNORECASE)
+_OFFSET = re.compile(
+    r"(?:utc|gmt|z)?\s*([+\-\u2212]|(?<=[a-z])\s+)\s*([0-9]{1,2})(?::?([0-5][0-9]))?(?:\s*\(.*\))?", re.IGNORECASE
+)
+_ASIDE, _SUFFIX = re.compile(r"\(.*\)"), re.compile(r"(?: standard| daylight| summer)? time$| city$")
 _MAX_OFFSET = timedelta(hours=14)
 _MAX_NAME_CHARS = 60
 _NAMES: Mapping[str, str] = {
@@ -18,7 +21,7 @@ _NAMES: Mapping[str, str] = {
     "America/Chicago": "cst, cdt, ct, central, dallas, houston, austin, new orleans, minneapolis, san antonio",
     "America/New_York": "est, edt, et, eastern, washington, washington dc, boston, miami, atlanta, philadelphia, nyc",
     "America/Anchorage": "akst, akdt, alaska",
-    "Pacific/Honolulu": "hst, hawaii",
+    "Pacific/Honolulu": "hst, hawaii, hawaiian",
     "America/Halifax": "ast, adt",
     "America/St_Johns": "nst, ndt, newfoundland",
     "America/Toronto": "ottawa, montreal, quebec",
@@ -34,20 +37,20 @@ _NAMES: Mapping[str, str] = {
     "Europe/Dublin": "ireland",
     "Europe/Lisbon": "portugal, porto",
     "Europe/Paris": "france, lyon, marseille, toulouse, nice",
-    "Europe/Berlin": "germany, deutschland, munich, muenchen, hamburg, frankfurt, cologne, koeln, stuttgart",
+    "Europe/Berlin": "germany, deutschland, munich, munchen, muenchen, hamburg, frankfurt, cologne, koeln, stuttgart",
     "Europe/Madrid": "spain, barcelona, valencia, seville",
     "Europe/Rome": "italy, milan, naples, turin, florence, venice",
     "Europe/Zurich": "switzerland, geneva, bern, basel",
     "Europe/Vienna": "austria, salzburg, graz",
     "Europe/Amsterdam": "netherlands, rotterdam, the hague",
-    "Europe/Brussels": "cet, cest, met, belgium, antwerp",
+    "Europe/Brussels": "cet, cest, met, central european, belgium, antwerp",
     "Europe/Warsaw": "poland, krakow, gdansk, wroclaw",
     "Europe/Prague": "czechia, czech republic, brno",
     "Europe/Budapest": "hungary",
     "Europe/Stockholm": "sweden, gothenburg, malmo",
     "Europe/Oslo": "norway, bergen",
     "Europe/Copenhagen": "denmark, aarhus",
-    "Europe/Helsinki": "eet, eest, finland, tampere",
+    "Europe/Helsinki": "eet, eest, eastern european, finland, tampere",
     "Europe/Athens": "greece, thessaloniki",
     "Europe/Bucharest": "romania",
     "Europe/Sofia": "bulgaria",
@@ -55,12 +58,24 @@ _NAMES: Mapping[str, str] = {
     "Europe/Moscow": "msk, russia, st petersburg, saint petersburg",
     "Europe/Istanbul": "trt, turkey, turkiye, ankara, izmir",
     "Africa/Cairo": "egypt, alexandria",
+    "Africa/Maputo": "cat, central africa, mozambique",
+    "Africa/Casablanca": "morocco, rabat",
+    "Africa/Addis_Ababa": "ethiopia",
+    "America/Guayaquil": "quito, ecuador",
+    "America/Havana": "cuba",
+    "Asia/Qatar": "doha",
+    "Asia/Bahrain": "manama",
+    "Asia/Baku": "azerbaijan",
+    "Asia/Almaty": "kazakhstan, astana",
+    "Asia/Colombo": "sri lanka",
+    "Asia/Yangon": "myanmar, naypyidaw",
+    "Europe/Belgrade": "serbia, novi sad",
     "Africa/Johannesburg": "sast, south africa, cape town, durban, pretoria",
     "Africa/Lagos": "wat, nigeria, abuja",
     "Africa/Nairobi": "eat, kenya, mombasa",
     "Asia/Jerusalem": "israel, tel aviv, haifa",
     "Asia/Dubai": "gst, united arab emirates, uae, abu dhabi",
-    "Asia/Riyadh": "saudi arabia, jeddah, mecca",
+    "Asia/Riyadh": "saudi arabia, jeddah, mecca, medina",
     "Asia/Tehran": "irst, iran",
     "Asia/Karachi": "pkt, pakistan, lahore, islamabad",
     "Asia/Kolkata": "ist, india, mumbai, bombay, delhi, new delhi, bangalore, bengaluru, chennai, hyderabad, pune",
@@ -105,21 +120,20 @@ def _fixed(name: str, found: re.Match[str]) -> tzinfo:
     offset = timedelta(hours=int(found[2]), minutes=int(found[3] or 0))
     if offset > _MAX_OFFSET:
         raise ToolError(f"Unknown time zone {name[:_MAX_NAME_CHARS]!r}: offsets from UTC are at most 14 hours.")
-    return timezone(offset if found[1] == "+" else -offset) if offset else UTC
+    return timezone(-offset if found[1] in ("-", "\u2212") else offset) if offset else UTC
 
 
 def _known(name: str) -> str:
     """The IANA name for a zone, city, country or abbreviation in any case; empty if it is not known."""
-    wanted = _plain(name)
     zones = _zones()
     if not zones:
         return ""
-    for zone, others in _NAMES.items():
-        if wanted in others.split(", "):
-            return zone
-    by_name = {_plain(zone): zone for zone in zones}
-    by_city = {_plain(zone.rpartition("/")[2]): zone for zone in zones if "/" in zone and not zone.startswith("Etc/")}
-    return by_name.get(wanted) or by_city.get(wanted) or by_city.get(wanted.partition(",")[0]) or ""
+    known = {_plain(zone.rpartition("/")[2]): zone for zone in zones if "/" in zone and not zone.startswith("Etc/")}
+    known |= {_plain(zone): zone for zone in zones}
+    known |= {other: zone for zone, others in _NAMES.items() for other in others.split(", ")}
+    wanted = _ASIDE.sub("", _plain(name)).strip()
+    forms = (_plain(name), wanted, _SUFFIX.sub("", wanted), wanted.partition(",")[0])
+    return next((known[form] for form in forms if form in known), "")
 
 
 def _zones() -> list[str]:

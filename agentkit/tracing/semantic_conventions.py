@@ -1,18 +1,33 @@
-"""Attribute names of the OpenTelemetry conventions for generative AI (pure).
+"""Attribute names and message formats of the OpenTelemetry conventions for generative AI (pure).
 
 The conventions are still in development; their changes affect only this module.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from agentkit.decisions import Decision
+from agentkit.content import File, Image
 from agentkit.errors import LimitExceeded, ModelError
-from agentkit.messages import Response, ToolResult
+from agentkit.messages import (
+    AssistantMessage,
+    Content,
+    Message,
+    Response,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    ToolSpec,
+    VectorsMade,
+    arguments_of,
+    parts_of,
+)
+from agentkit.redaction import redact_data
 from agentkit.tracing.listeners import ModelRequest, Origin, ToolUse
 from agentkit.usage import Usage
 
@@ -23,7 +38,9 @@ SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.41.0"
 OPERATION_NAME: Final = "gen_ai.operation.name"
 PROVIDER_NAME: Final = "gen_ai.provider.name"
 CONVERSATION_ID: Final = "gen_ai.conversation.id"
+AGENT_ID: Final = "gen_ai.agent.id"
 AGENT_NAME: Final = "gen_ai.agent.name"
+AGENT_DESCRIPTION: Final = "gen_ai.agent.description"
 OUTPUT_TYPE: Final = "gen_ai.output.type"
 REQUEST_MODEL: Final = "gen_ai.request.model"
 REQUEST_STREAM: Final = "gen_ai.request.stream"
@@ -44,6 +61,7 @@ OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
 CACHE_READ_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
 CACHE_WRITTEN_TOKENS: Final = "gen_ai.usage.cache_creation.input_tokens"
 REASONING_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
+EMBEDDING_DIMENSIONS: Final = "gen_ai.embeddings.dimension.count"
 COUNTED_KIND: Final = "gen_ai.token.type"
 TOOL_NAME: Final = "gen_ai.tool.name"
 TOOL_TYPE: Final = "gen_ai.tool.type"
@@ -61,6 +79,7 @@ ERROR_TYPE: Final = "error.type"
 
 INVOKE_AGENT: Final = "invoke_agent"
 CHAT: Final = "chat"
+EMBEDDINGS: Final = "embeddings"
 EXECUTE_TOOL: Final = "execute_tool"
 
 USAGE_METRIC: Final = "gen_ai.client.token.usage"
@@ -85,11 +104,7 @@ TOOL_DURATION: Final = "agentkit.tool.duration"
 
 Attributes = dict[str, Any]
 
-_PROVIDERS: Mapping[str, str] = {
-    "azure": "azure.ai.openai",
-    "gemini": "gcp.gemini",
-    "mistral": "mistral_ai",
-}
+_PROVIDERS: Mapping[str, str] = {"azure": "azure.ai.openai", "gemini": "gcp.gemini", "mistral": "mistral_ai"}
 """Provider names of the conventions, where they differ from agentkit's."""
 
 _SETTINGS: Mapping[str, str] = {
@@ -107,25 +122,11 @@ _SETTINGS: Mapping[str, str] = {
 }
 
 
-_FIELDS: Mapping[str, str] = {
-    "call": TOOL_CALL_ID,
-    "tool": TOOL_NAME,
-    "kind": ERROR_TYPE,
-    "answer": "agentkit.approval",
-}
+FIELDS: Mapping[str, str] = {"call": TOOL_CALL_ID, "tool": TOOL_NAME, "kind": ERROR_TYPE, "answer": "agentkit.approval"}
 """Attribute names of event fields, where they differ from `agentkit.` and the name of the field."""
 
-_OUTCOME = ("status", "iterations", "tool_calls", "input_tokens", "output_tokens", "dollars")
-
-
-def of_fields(fields: Mapping[str, Any]) -> Attributes:
-    """Return the attributes of an event within a span, from the fields of its description."""
-    return {_FIELDS.get(name, f"agentkit.{name}"): value for name, value in fields.items()}
-
-
-def of_outcome(fields: Mapping[str, Any]) -> Attributes:
-    """Return the final attributes for the span of a run, from the fields of its last event."""
-    return {f"agentkit.run.{name}": fields[name] for name in _OUTCOME if name in fields}
+OUTCOME = ("status", "iterations", "tool_calls", "input_tokens", "output_tokens", "dollars")
+"""The fields of the last event that the span of a run has as attributes."""
 
 
 _EXCEPTION = re.compile(r"([A-Z]\w*)(?::|$)")
@@ -135,6 +136,9 @@ _EXCEPTION = re.compile(r"([A-Z]\w*)(?::|$)")
 def of_run(source: Origin) -> Attributes:
     """Return the initial attributes for the span of a run, or of an agent's part in it."""
     attributes = {OPERATION_NAME: INVOKE_AGENT, AGENT_NAME: source.agent, RUN_ID: source.run}
+    attributes[AGENT_ID] = source.agent  # an agent's name identifies it within a program
+    if source.description:
+        attributes[AGENT_DESCRIPTION] = source.description
     if source.parent:
         attributes[RUN_PARENT] = source.parent
     if source.session:
@@ -142,9 +146,9 @@ def of_run(source: Origin) -> Attributes:
     return {**attributes, RUN_ELSEWHERE: True} if source.is_elsewhere else attributes
 
 
-def of_model(provider: str, model: str, url: str = "") -> Attributes:
+def of_model(provider: str, model: str, url: str = "", operation: str = CHAT) -> Attributes:
     """Return the attributes of model and server, common to spans and metrics."""
-    attributes = {OPERATION_NAME: CHAT, PROVIDER_NAME: _PROVIDERS.get(provider, provider), REQUEST_MODEL: model}
+    attributes = {OPERATION_NAME: operation, PROVIDER_NAME: _PROVIDERS.get(provider, provider), REQUEST_MODEL: model}
     return {**attributes, **dict(_server(url))}
 
 
@@ -176,6 +180,13 @@ def of_response(response: Response) -> Attributes:
     return attributes if response.usage.unreported else {**attributes, **of_usage(response.usage)}
 
 
+def of_vectors(made: VectorsMade | None) -> Attributes:
+    """Return the attributes of embeddings; tokens only if counted by the server."""
+    known = made is not None and {RESPONSE_MODEL: made.model, INPUT_TOKENS: made.usage.input_tokens}
+    unknown = {INPUT_TOKENS} if made is not None and made.usage.unreported else set()
+    return {name: value for name, value in (known or {}).items() if value and name not in unknown}
+
+
 def of_usage(usage: Usage) -> Attributes:
     """Return token counts; special kinds only if nonzero."""
     special = {
@@ -198,11 +209,6 @@ def of_call(work: ToolUse) -> Attributes:
         ITERATION: work.origin.iteration,
     }
     return {**attributes, TOOL_DESCRIPTION: work.description} if work.description else attributes
-
-
-def of_decision(decision: Decision) -> Attributes:
-    """Return verdict and rule of a decision; the reason is left out, because it can quote calls."""
-    return {DECISION_VERDICT: decision.verdict.value, DECISION_RULE: decision.rule}
 
 
 def of_failure(result: ToolResult) -> Attributes:
@@ -231,3 +237,74 @@ def _server(url: str) -> Iterator[tuple[str, Any]]:
     if parts is not None and parts.hostname:
         yield SERVER_ADDRESS, parts.hostname
         yield SERVER_PORT, parts.port or (80 if parts.scheme == "http" else 443)
+
+
+Part = dict[str, Any]
+
+_FINISH_REASONS = {"tool_calls": "tool_call"}
+_END_REASONS = {"done": "stop", "limit": "length", "paused": "tool_call"}
+"""The finish reason of a run's last message, by the status of the run."""
+
+
+def written(value: Any, clean: Callable[[str], str]) -> str:
+    """Serialise to JSON without secrets; `clean` is a `written_redactor`."""
+    return json.dumps(redact_data(value, clean), ensure_ascii=False, default=str)
+
+
+def of_messages(messages: Iterable[Message]) -> list[Part]:
+    """Convert a conversation."""
+    return [_message(message) for message in messages]
+
+
+def of_answer(text: str, status: str) -> list[Part]:
+    """Convert the answer of a run to a conversation of one message; empty for an unfinished run without a text."""
+    if not text and status != "done":
+        return []
+    return [{"role": "assistant", "parts": of_text(text), "finish_reason": _END_REASONS.get(status, "error")}]
+
+
+def message_of_response(response: Response) -> list[Part]:
+    """Convert a response, including its finish reason."""
+    finish_reason = _FINISH_REASONS.get(response.finish_reason, response.finish_reason)
+    return [{**_message(response.message), "finish_reason": finish_reason}]
+
+
+def of_tools(tools: Iterable[ToolSpec]) -> list[Part]:
+    """Convert the tool definitions offered to a model."""
+    return [
+        {"type": "function", "name": tool.name, "description": tool.description, "parameters": tool.parameters}
+        for tool in tools
+    ]
+
+
+def _message(message: Message) -> Part:
+    match message:
+        case AssistantMessage(text, tool_calls):
+            return {"role": "assistant", "parts": [*of_text(text), *map(_call, tool_calls)]}
+        case ToolMessage(call_id, _, content):
+            return {"role": "tool", "parts": [{"type": "tool_call_response", "id": call_id, "response": content}]}
+        case SystemMessage(text):
+            return {"role": "system", "parts": of_text(text)}
+        case _:
+            return {"role": "user", "parts": _content(message.content)}
+
+
+def _content(content: Content) -> list[Part]:
+    kinds = (of_text(piece) if isinstance(piece, str) else [_shown(piece)] for piece in parts_of(content))
+    return [part for parts in kinds for part in parts]
+
+
+def _shown(part: Image | File) -> Part:
+    """Convert an image or file to its URL; one given as bytes is described by type and size."""
+    if part.url.startswith("data:"):
+        return {"type": "text", "content": str(part)}
+    return {"type": "uri", "modality": "image" if isinstance(part, Image) else "document", "uri": part.url}
+
+
+def of_text(text: str) -> list[Part]:
+    """Convert a text, such as the system instruction, to a list of one part, or of none."""
+    return [{"type": "text", "content": text}] if text else []
+
+
+def _call(call: ToolCall) -> Part:
+    return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments_of(call)}

@@ -19,18 +19,8 @@ MAX_BYTES = 20_000_000
 SKIPPED = frozenset(
     {
         *(
-            ".git",
-            ".hg",
-            ".svn",
-            ".jj",
-            "node_modules",
-            ".venv",
-            "venv",
-            "__pycache__",
-            ".tox",
-            ".nox",
-            ".eggs",
-            ".cache",
+            *(".git", ".hg", ".svn", ".jj", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".eggs"),
+            *(".cache",),
         ),
         *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".gradle", ".terraform"),
     }

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol
 
 from agentkit.errors import ToolError
-from agentkit.workspace.safe_open import CLOEXEC, DIRECTORY, NOFOLLOW
+from agentkit.portable_files import BINARY, CLOEXEC, HAS_FOLDER_DESCRIPTORS, NOFOLLOW, lock
+from agentkit.workspace.safe_open import DIRECTORY
 
 Note = dict[str, Any]
 """A few JSON values. The key `sizes` is reserved for the store."""
@@ -117,7 +118,7 @@ class FileJournalStore:
             raise ToolError(f"The journal cannot be written ({error.strerror}){NOT_DONE}") from None
 
     def _append(self, whole: bytes, *, durable: bool) -> None:
-        file = os.open(self._place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | CLOEXEC | NOFOLLOW, 0o600)
+        file = os.open(self._place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | CLOEXEC | NOFOLLOW | BINARY, 0o600)
         _lock(file)
         size = os.fstat(file).st_size
         try:
@@ -131,8 +132,12 @@ class FileJournalStore:
             raise
         finally:
             os.close(file)
-        if durable and size == 0:
-            _sync_folder(self.path.parent)
+        if durable and size == 0 and HAS_FOLDER_DESCRIPTORS:
+            descriptor = os.open(self.path.parent, os.O_RDONLY | DIRECTORY | CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def read(self) -> Iterator[tuple[Note, Contents]]:
         """Yield the notes in order, up to the first incomplete one. Raises ToolError if the file cannot be read."""
@@ -248,16 +253,5 @@ def _next(file: BinaryIO) -> tuple[Note, Contents] | None:
 
 def _lock(file: int) -> None:
     """Lock an open file against other processes until it is closed."""
-    if sys.platform != "win32":
-        with contextlib.suppress(OSError, ImportError):  # not every file system or platform supports locks
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | DIRECTORY | CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with contextlib.suppress(OSError):  # not every file system supports locks
+        lock(file, wait=True)

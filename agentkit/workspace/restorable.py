@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import ToolError
+from agentkit.portable_files import is_own
 from agentkit.settings import state_folder
 from agentkit.workspace.change_detection import (
     MAX_BYTES,
@@ -86,7 +87,7 @@ def _check_restorable(root: Root, place: str, status: os.stat_result) -> None:
         raise ToolError(f"{place!r} is a special file")
     if kind == stat.S_IFREG and status.st_nlink > 1:
         raise ToolError(f"{place!r} has more than one name (hard links)")
-    if status.st_uid != os.geteuid():
+    if not is_own(status):
         raise ToolError(f"{place!r} belongs to another user")
     if kind != stat.S_IFLNK and stat.S_IMODE(status.st_mode) & ~_PERMISSIONS:
         raise ToolError(f"{place!r} has special permission bits")
@@ -119,7 +120,15 @@ def _selected(root: Root, pattern: str, missing: set[str]) -> Found:
     base = _real(root, plain)
     if base is not None and (not base or _status(root, base) is not None):
         match = _Match.of(parts[count:], through=through, is_read=is_read)
-        yield from _matching(root, base, match)
+        for place, below, status in _walked(root, base, match):
+            is_link = stat.S_ISLNK(status.st_mode)
+            if match.covered.fullmatch(below):
+                _refuse_unsure(match, place, below)
+                yield place, status
+                if is_link and match.through and match.named.fullmatch(below):
+                    yield from _through(root, place, folders=not match.is_deep)
+            elif is_link and not match.is_deep and match.is_above(below):
+                raise ToolError(f"{place!r} is a link, and leads the pattern elsewhere")
 
 
 def _literal(root: Root, parts: list[str], missing: set[str], *, through: bool) -> Found:
@@ -193,19 +202,6 @@ class _Match:
     def is_above(self, place: str) -> bool:
         """Whether matches could be below the path."""
         return self.is_deep or any(each.fullmatch(place) for each in self.above)
-
-
-def _matching(root: Root, base: str, match: _Match) -> Found:
-    """Yield the matches below a folder, and everything below them."""
-    for place, below, status in _walked(root, base, match):
-        is_link = stat.S_ISLNK(status.st_mode)
-        if match.covered.fullmatch(below):
-            _refuse_unsure(match, place, below)
-            yield place, status
-            if is_link and match.through and match.named.fullmatch(below):
-                yield from _through(root, place, folders=not match.is_deep)
-        elif is_link and not match.is_deep and match.is_above(below):
-            raise ToolError(f"{place!r} is a link, and leads the pattern elsewhere")
 
 
 def _refuse_unsure(match: _Match, place: str, below: str) -> None:

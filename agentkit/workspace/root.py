@@ -15,14 +15,16 @@ from types import MappingProxyType
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import Blocked, ConfigError, ToolError
+from agentkit.portable_files import BINARY, CLOEXEC, HAS_FOLDER_DESCRIPTORS, NOFOLLOW, set_mode
 from agentkit.workspace import safe_open
 from agentkit.workspace.safe_open import (
-    CLOEXEC,
     DIRECTORY,
-    NOFOLLOW,
     OPEN_ANY,
     OPEN_FILE,
     OPEN_FOLDER,
+    Handle,
+    at,
+    close,
     open_by_component,
     shown,
 )
@@ -96,12 +98,12 @@ class Root:
     def read(self, path: str, most_bytes: int = MAX_READ_BYTES, *, check: Check | None = None) -> FileContent:
         """Read the first bytes of a regular file. Links are followed as long as they stay inside."""
         with _translated(path), self._open(self.named(path), OPEN_FILE) as file:
-            status = os.fstat(file)
+            status = os.stat(file)
             _refuse_special(status, path)
             place = self._place(file, path)
             if check:
                 check(place)
-            return FileContent(place, _read(file, most_bytes, status.st_size), status.st_size, status.st_nlink)
+            return FileContent(place, _read(int(file), most_bytes, status.st_size), status.st_size, status.st_nlink)
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -161,23 +163,25 @@ class Root:
     def make_folder(self, place: str) -> None:
         """Create one folder."""
         with _translated(place), self._parent(place) as (parent, name):
-            os.mkdir(name, dir_fd=parent)
+            path, where = at(parent, name)
+            os.mkdir(path, **where)
 
     def dress_folder(self, place: str, mode: int) -> None:
         """Set the permissions of a folder."""
         with _translated(place), self._open(self.named(place), _LIST_FOLDER, open_by_component) as folder:
-            os.fchmod(folder, mode)
+            os.chmod(folder, mode)
 
     def link(self, place: str, target: bytes) -> None:
         """Create a symbolic link at an unused path."""
         with _translated(place), self._parent(place) as (parent, name):
-            os.symlink(os.fsdecode(target), name, dir_fd=parent)
+            path, where = at(parent, name)
+            os.symlink(os.fsdecode(target), path, **where)
 
     def remove(self, place: str) -> None:
         """Remove a file, a link or an empty folder."""
         with _translated(place), self._parent(place) as (parent, name):
-            status = os.lstat(name, dir_fd=parent)
-            (os.rmdir if stat.S_ISDIR(status.st_mode) else os.unlink)(name, dir_fd=parent)
+            path, where = at(parent, name)
+            (os.rmdir if stat.S_ISDIR(os.lstat(path, **where).st_mode) else os.unlink)(path, **where)
 
     def entries(self, path: str, *, check: Check | None = None) -> tuple[str, list[DirectoryEntry]]:
         """Return the real path of a folder and its entries by name; at most the first 100,000 names."""
@@ -251,20 +255,20 @@ class Root:
         return names
 
     @contextlib.contextmanager
-    def _open(self, names: Sequence[str], flags: int, opener: safe_open.Opener | None = None) -> Iterator[int]:
+    def _open(self, names: Sequence[str], flags: int, opener: safe_open.Opener | None = None) -> Iterator[Handle]:
         """Open a path for the duration of the block."""
-        root = os.open(self.folder, OPEN_FOLDER)
+        root: Handle = os.open(self.folder, OPEN_FOLDER) if HAS_FOLDER_DESCRIPTORS else self.folder
         try:
             opened = (opener or self._opener)(root, names, flags)
             try:
                 yield opened
             finally:
-                os.close(opened)
+                close(opened)
         finally:
-            os.close(root)
+            close(root)
 
     @contextlib.contextmanager
-    def _parent(self, place: str) -> Iterator[tuple[int, str]]:
+    def _parent(self, place: str) -> Iterator[tuple[Handle, str]]:
         *folders, name = self.named(place)
         with self._open(folders, OPEN_FOLDER, open_by_component) as parent:
             yield parent, name
@@ -281,7 +285,7 @@ class Root:
                 raise safe_open.explained(error, path) from None
         raise ToolError(f"The workspace {self.folder} is gone.")
 
-    def _place(self, opened: int, path: str) -> str:
+    def _place(self, opened: Handle, path: str) -> str:
         if self._opener is not safe_open.open_beneath:  # no link was followed, so the path is already real
             return _joined(*self._components(path))
         place = safe_open.real_place(self.folder, opened)
@@ -310,9 +314,10 @@ def _refuse_special(status: os.stat_result, path: str) -> None:
         raise ToolError(f"{shown(path)} is {_NO_FILES.get(kind, 'a special file')}, not a file.")
 
 
-def _status(parent: int, name: str) -> os.stat_result | None:
+def _status(parent: Handle, name: str) -> os.stat_result | None:
+    path, where = at(parent, name)
     try:
-        return os.lstat(name, dir_fd=parent)
+        return os.lstat(path, **where)
     except FileNotFoundError:
         return None
 
@@ -330,18 +335,19 @@ def _read(file: int, most_bytes: int, size: int) -> bytes:
     return b"".join(pieces)
 
 
-def _state(parent: int, name: str, most_bytes: int) -> State:
+def _state(parent: Handle, name: str, most_bytes: int) -> State:
     status = _status(parent, name)
+    path, where = at(parent, name)
     if status is None:
         return ABSENT
     kind, mode = _KINDS.get(stat.S_IFMT(status.st_mode), "other"), status.st_mode & _PERMISSIONS
     if kind == "link":
-        return State.of(kind, os.fsencode(os.readlink(name, dir_fd=parent)))
+        return State.of(kind, os.fsencode(os.readlink(path, **where)))
     if kind != "file":
         return State(kind, mode=mode)
     if status.st_size > most_bytes:
         return State(kind, None, mode, f"{status.st_ino} {status.st_mtime_ns}", status.st_size, status.st_nlink)
-    file = os.open(name, OPEN_FILE | NOFOLLOW, dir_fd=parent)
+    file = os.open(path, OPEN_FILE | NOFOLLOW, **where)
     try:
         return State.of(kind, _read(file, most_bytes, status.st_size), mode, status.st_nlink)
     finally:
@@ -363,44 +369,55 @@ class _Look:
         return self.old.st_mode & _PERMISSIONS
 
 
-def _replace(parent: int, name: str, content: bytes, look: _Look) -> None:
+def _replace(parent: Handle, name: str, content: bytes, look: _Look) -> None:
     hidden = f".agentkit-{secrets.token_hex(8)}.tmp"
     file, is_named = _new_file(parent, hidden, look)
     try:
         remaining = memoryview(content)
         while remaining:
             remaining = remaining[os.write(file, remaining) :]
-        if look.old is not None:
-            _copy_attributes(parent, name, file)
-        _dress(file, look)
+        _dress(parent, name, file, look)
         if not is_named and look.old is None:  # if the process is killed here, no temporary file is left
             with contextlib.suppress(FileExistsError):
-                return os.link(f"/proc/self/fd/{file}", name, dst_dir_fd=parent)
+                return _link_open(file, parent, name)
         if not is_named:
-            os.link(f"/proc/self/fd/{file}", hidden, dst_dir_fd=parent)
+            _link_open(file, parent, hidden)
             is_named = True
-        os.rename(hidden, name, src_dir_fd=parent, dst_dir_fd=parent)
+        os.close(file)  # before the renaming: Windows renames no open file
+        file = -1
+        (source, of), (target, to) = at(parent, hidden, "src_dir_fd"), at(parent, name, "dst_dir_fd")
+        if not hasattr(os, "fchmod") and look.permissions is not None:
+            os.chmod(source, look.permissions)
+        os.replace(source, target, **of, **to)
     except BaseException:
         if is_named:
-            os.unlink(hidden, dir_fd=parent)
+            path, where = at(parent, hidden)
+            os.unlink(path, **where)
         raise
     finally:
-        os.close(file)
+        if file >= 0:
+            os.close(file)
 
 
-def _new_file(parent: int, hidden: str, look: _Look) -> tuple[int, bool]:
+def _link_open(file: int, parent: Handle, name: str) -> None:
+    path, where = at(parent, name, "dst_dir_fd")
+    os.link(f"/proc/self/fd/{file}", path, **where)
+
+
+def _new_file(parent: Handle, hidden: str, look: _Look) -> tuple[int, bool]:
     """Create a new file; return whether it has a name. An unnamed one vanishes if the process is killed."""
     mode = 0o666 if look.permissions is None else 0o600
-    flags = os.O_WRONLY | CLOEXEC
-    if look.unnamed:
+    flags = os.O_WRONLY | CLOEXEC | BINARY
+    if look.unnamed and isinstance(parent, int):
         with contextlib.suppress(OSError):  # not every file system supports it
             return os.open(".", flags | os.O_TMPFILE, mode, dir_fd=parent), False
-    return os.open(hidden, flags | os.O_CREAT | os.O_EXCL | NOFOLLOW, mode, dir_fd=parent), True
+    path, where = at(parent, hidden)
+    return os.open(path, flags | os.O_CREAT | os.O_EXCL | NOFOLLOW, mode, **where), True
 
 
-def _copy_attributes(parent: int, name: str, file: int) -> None:
+def _copy_attributes(parent: Handle, name: str, file: int) -> None:
     """Copy the extended attributes of the replaced file, as far as permitted."""
-    if sys.platform != "linux":
+    if sys.platform != "linux" or not isinstance(parent, int):
         return
     with contextlib.suppress(OSError):
         old = os.open(name, OPEN_FILE | NOFOLLOW, dir_fd=parent)
@@ -413,10 +430,13 @@ def _copy_attributes(parent: int, name: str, file: int) -> None:
             os.close(old)
 
 
-def _dress(file: int, look: _Look) -> None:
+def _dress(parent: Handle, name: str, file: int, look: _Look) -> None:
+    """Give a new file the attributes, the owner and the permissions of the replaced one."""
     old = look.old
-    if old is not None and (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+    if old is not None:
+        _copy_attributes(parent, name, file)
+    if old is not None and hasattr(os, "fchown") and (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
         with contextlib.suppress(PermissionError):
             os.fchown(file, old.st_uid, old.st_gid)
     if look.permissions is not None:
-        os.fchmod(file, look.permissions)
+        set_mode(file, look.permissions)

@@ -6,29 +6,37 @@ import errno
 import functools
 import os
 import re
+import stat
 import struct
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from agentkit.errors import Blocked, ToolError
 from agentkit.event_rendering import cut
+from agentkit.portable_files import BINARY, CLOEXEC, HAS_FOLDER_DESCRIPTORS, NOCTTY, NOFOLLOW, NONBLOCK
 
-Opener = Callable[[int, Sequence[str], int], int]
-"""Opens a path, given as names below an open folder, with these flags; returns a new descriptor. Raises OSError."""
+Handle = int | str
+"""The descriptor of an open file or folder; the path of a folder where folders have no descriptors (Windows)."""
 
-CLOEXEC, DIRECTORY, NOFOLLOW, NONBLOCK, NOCTTY = (
-    getattr(os, f"O_{name}", 0) for name in ("CLOEXEC", "DIRECTORY", "NOFOLLOW", "NONBLOCK", "NOCTTY")
-)
-"""Flags that some systems lack; those systems cannot open files safely below a folder either."""
+Opener = Callable[[Handle, Sequence[str], int], Handle]
+"""Opens a path, given as names below an open folder, with these flags; returns a new handle. Raises OSError."""
 
+_UNOPENED = 0 if HAS_FOLDER_DESCRIPTORS else 1 << 29
+DIRECTORY = getattr(os, "O_DIRECTORY", 0) if HAS_FOLDER_DESCRIPTORS else 1 << 28
 OPEN_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | DIRECTORY | CLOEXEC
-OPEN_ANY = getattr(os, "O_PATH", os.O_RDONLY | NONBLOCK) | CLOEXEC
-OPEN_FILE = os.O_RDONLY | NONBLOCK | NOCTTY | CLOEXEC
+OPEN_ANY = getattr(os, "O_PATH", os.O_RDONLY | NONBLOCK) | CLOEXEC | _UNOPENED
+OPEN_FILE = os.O_RDONLY | NONBLOCK | NOCTTY | CLOEXEC | BINARY
+"""Flags for folders, for anything that is only located, and for files to read."""
 
 REMEDY = "File tools reach only what is in the workspace; give workspace=... to work on another folder."
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MAX_NAME_BYTES, _MAX_PATH_BYTES, _DEEPEST = 255, 4_000, 100
 _MAX_SHOWN = 120
+_DOTS = (".", "..")
+_DRIVE = re.compile(r"[A-Za-z]:")
+_NO_WINDOWS_NAME = re.compile(r"(?i)[:*?\"<>|]|[ .]\Z|\A(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³])(\.|\Z)")
+"""Names with a colon or a wildcard, names of devices, and names whose end Windows drops."""
 
 _OPENAT2 = 437
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_BENEATH = 0x02, 0x08
@@ -47,7 +55,7 @@ _SENTENCES = {
     errno.EPERM: "{path} may not be touched: the operating system forbids it.",
     errno.EROFS: "{path} is on a file system that is read-only.",
     errno.ENOSPC: "The disk is full; {path} is as it was.",
-    errno.EDQUOT: "The disk quota is used up; {path} is as it was.",
+    getattr(errno, "EDQUOT", -1): "The disk quota is used up; {path} is as it was.",
     errno.ENAMETOOLONG: "{path} is too long for this file system.",
     errno.EEXIST: "{path} is in the way: it exists already, perhaps as a link that leads nowhere.",
     errno.ENOTEMPTY: "{path} is not empty.",
@@ -60,20 +68,16 @@ _ESCAPES = {
 }
 
 
-def components(path: str, *roots: str) -> tuple[str, ...]:
+def components(path: str, *roots: str, windows: bool = os.name == "nt") -> tuple[str, ...]:
     """Split a path into the names below the workspace; empty for the workspace itself.
 
     A path is relative to the workspace, or absolute and inside one of the `roots` (spellings of the workspace). Names
     are literal: `~`, variables and `%xx` are not expanded. Raises ToolError for an invalid path, and Blocked for a path
-    that leaves the workspace, even if it returns.
+    that leaves the workspace, even if it returns. On Windows a backslash separates names too, and a colon, which
+    begins another drive or a hidden stream, is refused in a name.
     """
     _refuse_malformed(path)
-    inner = path
-    if path.startswith("/"):
-        inside = [root for root in roots if f"{path}/".startswith(f"{root.rstrip('/')}/")]
-        if not inside:
-            raise outside(path)
-        inner = path[len(max(inside, key=len)) :]
+    inner = _below(path, roots, windows=windows)
     names: list[str] = []
     for name in inner.split("/"):
         if name == ".." and not names:
@@ -85,6 +89,20 @@ def components(path: str, *roots: str) -> tuple[str, ...]:
     if len(names) > _DEEPEST:
         raise ToolError(f"{shown(path)} is {len(names)} folders deep; at most {_DEEPEST} are allowed.")
     return tuple(names)
+
+
+def _below(path: str, roots: Sequence[str], *, windows: bool) -> str:
+    """A path relative to the workspace, with slashes."""
+    if windows:
+        path, *roots = (each.replace("\\", "/") for each in (path, *roots))
+    if path.startswith("/") or (windows and _DRIVE.match(path)):
+        inside = [root for root in roots if f"{path}/".startswith(f"{root.rstrip('/')}/")]
+        if not inside:
+            raise outside(path)
+        path = path[len(max(inside, key=len)) :]
+    if windows and any(_NO_WINDOWS_NAME.search(name) for name in path.split("/") if name not in _DOTS):
+        raise ToolError(f"{shown(path)} has a name that Windows reads as another one.")
+    return path
 
 
 def outside(path: str) -> Blocked:
@@ -106,7 +124,7 @@ def explained(error: OSError, path: str) -> ToolError:
     return ToolError(sentence.format(path=shown(path)))
 
 
-def open_beneath(root: int, names: Sequence[str], flags: int) -> int:
+def open_beneath(root: Handle, names: Sequence[str], flags: int) -> Handle:
     """Let the kernel resolve the path; it refuses every way out, at the moment of opening (Linux 5.6)."""
     import ctypes
 
@@ -114,7 +132,7 @@ def open_beneath(root: int, names: Sequence[str], flags: int) -> int:
     how = struct.pack("=QQQ", flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
     arguments = (_OPENAT2, root, path, how, len(how))
     tries = _MAX_TRIES
-    descriptor = _syscall()(*arguments)
+    descriptor: int = _syscall()(*arguments)
     while descriptor < 0 and (number := ctypes.get_errno()):
         tries -= 1
         if number not in _AGAIN or not tries:
@@ -123,8 +141,10 @@ def open_beneath(root: int, names: Sequence[str], flags: int) -> int:
     return descriptor
 
 
-def open_by_component(root: int, names: Sequence[str], flags: int) -> int:
+def open_by_component(root: Handle, names: Sequence[str], flags: int) -> Handle:
     """Open folder by folder without following any link, for kernels without a better way."""
+    if isinstance(root, str):
+        return _open_by_path(root, names, flags)
     folder = root
     try:
         for name in names[:-1]:
@@ -136,10 +156,49 @@ def open_by_component(root: int, names: Sequence[str], flags: int) -> int:
         _close(folder, root)
 
 
+def _open_by_path(root: str, names: Sequence[str], flags: int) -> Handle:
+    """Check the way to a file for links, then open the file; a folder is only named.
+
+    For platforms where files cannot be opened below an open folder. The opened file must be the checked one, but a
+    file that is created can land elsewhere if another program exchanges its folder at that moment.
+    """
+    path = root
+    status = os.lstat(path)
+    for name in names:
+        if not stat.S_ISDIR(status.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        path = os.path.join(path, name)
+        status = os.lstat(path)
+        attributes: int = getattr(status, "st_file_attributes", 0)
+        if stat.S_ISLNK(status.st_mode) or attributes & stat.FILE_ATTRIBUTE_REPARSE_POINT:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+    if stat.S_ISDIR(status.st_mode) or flags & _UNOPENED:
+        return path
+    if flags & DIRECTORY:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+    opened = os.open(path, flags)
+    if not os.path.samestat(os.fstat(opened), status):  # it was exchanged meanwhile
+        os.close(opened)
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN), path)
+    return opened
+
+
+def at(parent: Handle, name: str, key: str = "dir_fd") -> tuple[str, dict[str, Any]]:
+    """The arguments by which functions of `os` find a name in an open folder."""
+    return (name, {key: parent}) if isinstance(parent, int) else (os.path.join(parent, name), {})
+
+
+def close(handle: Handle) -> None:
+    """Close a descriptor."""
+    if isinstance(handle, int):
+        os.close(handle)
+
+
 @functools.cache
 def best_opener() -> Opener:
     """Return `open_beneath` if the system supports it, else `open_by_component`."""
-    return open_beneath if sys.platform == "linux" and _kernel_follows() else open_by_component
+    is_linux = sys.platform == "linux" and HAS_FOLDER_DESCRIPTORS
+    return open_beneath if is_linux and _kernel_follows() else open_by_component
 
 
 def _kernel_follows() -> bool:
@@ -150,17 +209,17 @@ def _kernel_follows() -> bool:
         try:
             return real_place("/", opened) == ""
         finally:
-            os.close(opened)
-    except OSError:
+            close(opened)
+    except (OSError, ImportError):
         return False
     finally:
         os.close(root)
 
 
-def real_place(folder: str, descriptor: int) -> str | None:
+def real_place(folder: str, descriptor: Handle) -> str | None:
     """Return the real path of an open file, relative to its real root folder; None if it is outside."""
     place = _link_target(f"/proc/self/fd/{descriptor}")
-    if place.endswith(_DELETED) and os.fstat(descriptor).st_nlink == 0:
+    if place.endswith(_DELETED) and os.stat(descriptor).st_nlink == 0:
         place = place.removesuffix(_DELETED)
     if place == folder:
         return ""

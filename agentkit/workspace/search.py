@@ -171,11 +171,7 @@ def _fits(names: Sequence[str], globs: Sequence[str]) -> bool:
 
 def _answer(query: Query, texts: Sequence[bytes], deadline: float) -> list[dict[str, Any]]:
     """Return the output of the search process until the deadline, after which the process is killed."""
-    asked = {
-        "pattern": query.pattern,
-        "most_matches": query.most_matches,
-        "seconds": math.ceil(query.seconds) + 1,
-    }
+    asked = {"pattern": query.pattern, "most_matches": query.most_matches, "seconds": math.ceil(query.seconds) + 1}
     request = b"".join([json.dumps(asked).encode() + b"\n", *(b"%d\n%b" % (len(text), text) for text in texts)])
     with subprocess.Popen(  # this interpreter with a fixed program
         [sys.executable, "-I", "-S", _PROGRAM],

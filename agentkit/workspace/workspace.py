@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import Blocked, ToolError
-from agentkit.lines import split_lines
-from agentkit.text_encoding import DecodedText
+from agentkit.text_encoding import DecodedText, split_lines
 from agentkit.undo import Undone, written
 from agentkit.workspace.journal import Journal, Record
 from agentkit.workspace.journal_store import InMemoryJournalStore

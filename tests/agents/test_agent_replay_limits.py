@@ -1,7 +1,6 @@
 """Does a run that met a limit meet it again in its replay, wherever it was spent and in whatever way it is run?"""
 
 import asyncio
-import json
 import time
 
 import pytest
@@ -109,24 +108,6 @@ def test_what_a_map_inside_a_tool_took_is_taken_again(tmp_path, way):
         return Agent("chief", [survey], llm=ScriptedLLM(*wishes), limits=limits)
 
     assert again(maker, tmp_path / "c", way).status == "limit"
-
-
-def as_written_before(path):
-    """Make of a cassette one of the first version, which knew neither charges nor when the time was up."""
-    header, *lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    kept = [{key: value for key, value in line.items() if key != "charge"} for line in lines if "watch" not in line]
-    path.write_text("".join(json.dumps(line) + "\n" for line in [{**header, "cassette": 1}, *kept]), "utf-8")
-
-
-@pytest.mark.parametrize("what", ["tokens", "tool calls"])
-def test_old_cassettes_count_what_they_tell(tmp_path, what):
-    """A cassette that does not say what a call has cost is reckoned by the usage and the calls that it tells of."""
-    maker, path = (lambda: team(SHARED[what], depth=2)), tmp_path / "c"
-    with record(path):
-        recorded = maker().run("go")
-    as_written_before(path)
-    with replay(path):
-        assert told(maker().run("go")) == told(recorded)
 
 
 @pytest.mark.parametrize("way", WAYS)

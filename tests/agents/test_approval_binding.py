@@ -9,7 +9,7 @@ from agentkit import Agent, Approval, RunResult, Tool
 from agentkit.agents.tool_policy import binding, lapse
 from agentkit.decisions import Decision, Verdict
 from agentkit.testing import ScriptedLLM, call
-from agentkit.tools.files import write_file_tool
+from agentkit.tools.files import file_tools, write_file_tool
 from agentkit.tools.system import shell_tool
 from agentkit.workspace.workspace import Workspace
 
@@ -66,9 +66,9 @@ def test_call_is_bound_to_the_content_of_its_script(folder, line):
     """A script that was changed since makes the approval lapse, however the command names it."""
     tool = shell_tool.within(Workspace(folder))
     bound = binding(tool, {"command": line}, str(folder))
-    assert lapse(ALLOWED, bound) is None
+    assert lapse(ALLOWED, bound, str) is None
     (folder / "deploy.sh").write_text("echo evil\n")
-    lapsed = lapse(ALLOWED, bound)
+    lapsed = lapse(ALLOWED, bound, str)
     assert lapsed is not None
     assert lapsed.denied
     assert ".sh" in lapsed.reason
@@ -79,7 +79,7 @@ def test_makefile_counts_as_a_script(folder):
     (folder / "Makefile").write_text("all:\n\techo good\n")
     bound = binding(shell_tool.within(Workspace(folder)), {"command": "make all"}, str(folder))
     (folder / "Makefile").write_text("all:\n\techo evil\n")
-    assert lapse(ALLOWED, bound) is not None
+    assert lapse(ALLOWED, bound, str) is not None
 
 
 FOLDERS_AS_SCRIPTS = ["make -C d", "python3 d", "bash d", "find d -exec bash {} \\;", "sh d/", "source d"]
@@ -91,9 +91,9 @@ def test_folder_in_the_place_of_a_script_binds_what_it_holds(folder, line):
     (folder / "d").mkdir()
     (folder / "d" / "Makefile").write_text("all:\n\techo good\n")
     bound = binding(shell_tool.within(Workspace(folder)), {"command": line}, str(folder))
-    assert lapse(ALLOWED, bound) is None
+    assert lapse(ALLOWED, bound, str) is None
     (folder / "d" / "Makefile").write_text("all:\n\techo evil\n")
-    assert lapse(ALLOWED, bound) is not None
+    assert lapse(ALLOWED, bound, str) is not None
     result = agent(folder, call("run_shell", command=line), "Done.", approve=lambda *_: True).run("Go on.")
     assert result.text == "Done."
 
@@ -124,10 +124,10 @@ def test_script_that_is_no_readable_file_does_not_end_the_run(folder, make, line
 def test_call_is_bound_to_real_locations(folder, line):
     """A folder that was swapped for a link makes the approval lapse."""
     bound = binding(shell_tool.within(Workspace(folder)), {"command": line}, str(folder))
-    assert lapse(ALLOWED, bound) is None
+    assert lapse(ALLOWED, bound, str) is None
     (folder / "out").rmdir()
     (folder / "out").symlink_to(folder.parent / "elsewhere")
-    assert lapse(ALLOWED, bound) is not None
+    assert lapse(ALLOWED, bound, str) is not None
 
 
 def test_other_changes_do_not_matter(folder):
@@ -135,14 +135,14 @@ def test_other_changes_do_not_matter(folder):
     bound = binding(shell_tool.within(Workspace(folder)), {"command": "cp deploy.sh out/x"}, str(folder))
     (folder / "deploy.sh").write_text("echo other\n")
     (folder / "out" / "x").write_text("there already")
-    assert lapse(ALLOWED, bound) is None
+    assert lapse(ALLOWED, bound, str) is None
 
 
 def test_special_files_do_not_block(folder):
     """A pipe and a file that cannot be read are bound without waiting for them."""
     os.mkfifo(folder / "pipe.sh")
     bound = binding(shell_tool.within(Workspace(folder)), {"command": "bash pipe.sh"}, str(folder))
-    assert lapse(ALLOWED, bound) is None
+    assert lapse(ALLOWED, bound, str) is None
 
 
 def test_script_changed_while_the_person_decides_is_not_run(folder):
@@ -213,3 +213,57 @@ def test_lasting_approval_ends_with_the_script(folder):
     helper = agent(folder, line, line, call("change"), line, "Done.", approve=approve, tools=[shell_tool, change])
     assert helper.run("go").text == "Done."
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meanwhile", "is_applied"),
+    [
+        ({"content": "new\n"}, "old\nline\n", True),
+        ({"content": "new\n"}, "other\nline\n", False),
+        ({"content": "new\n"}, None, False),
+        ({"old_text": "old", "new_text": "new"}, "old\nline\nmore\n", True),
+        ({"old_text": "old", "new_text": "new"}, "first\nold\nline\n", True),
+        ({"old_text": "old", "new_text": "new"}, "old too\nline\n", False),
+    ],
+)
+def test_only_the_shown_diff_is_applied(folder, arguments, meanwhile, is_applied):
+    """A file that changes while the person decides voids the approval if other lines would be added or removed."""
+    file, name = folder / "a.txt", "write_file" if "content" in arguments else "edit_file"
+    file.write_text("old\nline\n")
+
+    def approve(request):
+        assert "-old" in request.preview.diff
+        if meanwhile is None:
+            file.unlink()
+        else:
+            file.write_text(meanwhile)
+        return True
+
+    line = call(name, path="a.txt", **arguments)
+    result = agent(folder, line, "Done.", approve=approve, tools=file_tools).run("go")
+    assert (last(result).ok, last(result).decision.rule == "approval-lapsed") == (is_applied, not is_applied)
+    assert (file.exists() and "new" in file.read_text()) is is_applied
+
+
+@pytest.mark.parametrize("is_changed", [True, False])
+def test_answer_hours_later_is_bound_to_the_shown_diff(folder, is_changed):
+    """A run that waits in a file applies the diff that was shown, or nothing."""
+    file = folder / "a.txt"
+    file.write_text("old\n")
+    line = call("write_file", path="a.txt", content="new\n")
+    paused = agent(folder, line, approve=lambda _: Approval.LATER, tools=file_tools).run("go")
+    file.write_text("other\n" if is_changed else "old\n")
+    other = agent(folder, "Done.", approve=None, tools=file_tools)
+    result = other.resume(RunResult.from_json(paused.to_json()), True)
+    assert last(result).ok is not is_changed
+    assert file.read_text() == ("other\n" if is_changed else "new\n")
+
+
+def test_always_outlives_the_shown_diff(folder):
+    """An approval that lasts covers later diffs of the same file."""
+    (folder / "a.txt").write_text("old\n")
+    lines = [call("write_file", path="a.txt", content=f"{number}\n") for number in (1, 2)]
+    asked = []
+    helper = agent(folder, *lines, "Done.", approve=lambda _: asked.append(1) or Approval.ALWAYS, tools=file_tools)
+    helper.run("go")
+    assert (len(asked), (folder / "a.txt").read_text()) == (1, "2\n")

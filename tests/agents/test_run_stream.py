@@ -1,13 +1,14 @@
 """Messages sent into a running run, and runs without a prompt."""
 
 import asyncio
+import gc
 import threading
 
 import pytest
 
-from agentkit import Agent, ConfigError, RunError, RunFinished, Session
-from agentkit.events import InputReceived, RequestStarted, ResponseReceived, ToolCallStarted
-from agentkit.testing import ScriptedLLM, call
+from agentkit import LLM, Agent, ConfigError, RunError, RunFinished, Session
+from agentkit.events import InputReceived, RequestStarted, ResponseReceived, TextDelta, ToolCallStarted
+from agentkit.testing import FakeServer, ScriptedLLM, call
 
 
 def look() -> str:
@@ -134,3 +135,27 @@ def test_a_run_needs_something_to_answer(answered):
         ConfigError, match="The run has no prompt, and the conversation has no message without an answer"
     ):
         agent.run(session=session)
+
+
+async def leave(events):
+    """Leave an async stream at its first text."""
+    async for event in events:
+        if isinstance(event, TextDelta):
+            break
+    await events.aclose()
+
+
+@pytest.mark.parametrize(("provider", "input_tokens"), [("anthropic", 10), (None, 0)])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_stream_left_early_counts_its_request(provider, input_tokens, is_async):
+    """The request of a stream that is left counts, as one of unknown cost, with the tokens that are known by then."""
+    with FakeServer("one two three four five six", repeat=True) as server:
+        model = "claude-haiku-5-5" if provider else "m"
+        agent = Agent("helper", llm=LLM(provider, model, "key-of-test", base_url=server.base_url))
+        if is_async:
+            asyncio.run(leave(agent.astream("Hi")))
+        else:
+            next(event for event in agent.stream("Hi") if isinstance(event, TextDelta))
+            gc.collect()
+    usage = agent.usage
+    assert (usage.requests, usage.unreported, usage.input_tokens) == (1, 1, input_tokens)

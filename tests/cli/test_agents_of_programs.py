@@ -110,7 +110,7 @@ def test_an_own_model_is_asked(command, tmp_path):
         ("bot.py:clark", PROGRAM, "There is no Agent 'clark' in {path}; it has clerk, judge, patient, strict, polite"),
         ("bot.py", "x = 1", "There is no Agent in {path}."),
         ("bot.py", "x = 1 / 0", "{path}, line 1: ZeroDivisionError"),
-        ("none.py", "", "There is no file"),
+        ("none.py", "", "does not exist"),
     ],
 )
 def test_what_cannot_be_used_is_told(command, tmp_path, place, text, why):

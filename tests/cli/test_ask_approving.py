@@ -141,6 +141,19 @@ def test_always_is_kept_listed_and_revoked(typed, command, tmp_path, monkeypatch
         assert command("Write it.", server=server)[2] == 4
 
 
+def test_a_pattern_of_commands_is_kept(typed, command, tmp_path, monkeypatch):
+    """`p` approves later commands that begin with the same words, in later runs, too."""
+    monkeypatch.chdir(tmp_path)
+    with FakeServer(call("run_shell", command="touch a.txt"), "Done.") as server:
+        _, err, _ = typed(b"p\n", "Make a file.", server=server)
+    assert "p  always for commands like 'touch *', kept" in err
+    assert command("approvals")[0].splitlines()[0].endswith('run_shell(command="touch *")')
+    for line, code in (("touch b.txt", 0), ("touch c.txt; touch d.txt", 4), ("mkdir e", 4)):
+        with FakeServer(call("run_shell", command=line), "Done.") as server:
+            assert command("Make another.", server=server)[2] == code
+    assert sorted(path.name for path in tmp_path.glob("*.txt")) == ["a.txt", "b.txt"]
+
+
 def test_a_damaged_file_of_approvals_approves_nothing(command, tmp_path, monkeypatch):
     """Calls are denied while the file cannot be read, and the list states why."""
     monkeypatch.chdir(tmp_path)

@@ -55,7 +55,7 @@ def test_brackets_are_several(text):
         ("two words here", "whose type is unknown"),
         ("x list[]y", "whose type is unknown"),
         ("a, a int", "Field name duplicated: 'a'"),
-        ("nowhere.py:Order", "There is no file"),
+        ("nowhere.py:Order", "does not exist"),
         ('{"type": "object", "properties": {}}', "no JSON schema"),
         ("dog.json", "no JSON schema"),
     ],

@@ -5,6 +5,8 @@ import os
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from agentkit.cli.settings import user_file
 
 
@@ -45,6 +47,38 @@ def test_trust_is_given_once(typed_line, tmp_path):
     assert (code, "Trusted until it changes" in err) == (0, True)
     assert typed_line("config", "show")[1] == ""
     assert "(trusted)" in typed_line("config", "path")[0]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("provider", "openay", "No provider is named 'openay'.\nDid you mean 'openai'?"),
+        ("model", "openay:x", "No provider is named 'openay'.\nDid you mean 'openai'?"),
+        ("aliases.fast", "grok:x", "No provider is named 'grok'.\nDid you mean 'groq'?"),
+        ("tools", "core,nosuch", "No tool is named 'nosuch'."),
+        ("tools", "cor", "No tool is named 'cor'. Did you mean 'core'?"),
+        ("limits.cost", "0", "The limit cost takes a number above 0, or none for no limit."),
+    ],
+)
+def test_unknown_names_are_not_set(typed_line, key, value, message):
+    """`config set` refuses providers, tools and limits that do not exist, and writes nothing."""
+    _, err, code = typed_line("config", "set", key, value)
+    assert (code, message in err or message.replace(". ", ".\n") in err) == (2, True)
+    assert not (Path(os.environ["XDG_CONFIG_HOME"]) / "agentkit" / "config.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("provider", "groq"),
+        ("model", "qwen3:8b"),
+        ("model", "ollama:qwen3"),
+        ("tools", "core,mine.py,hosted:web_search"),
+    ],
+)
+def test_known_names_are_set(typed_line, key, value):
+    """`config set` accepts models with a colon in their name, and tools of files that are not run for it."""
+    assert typed_line("config", "set", key, value)[2] == 0
 
 
 def test_init_writes_a_file_that_can_be_uncommented(typed_line, tmp_path):

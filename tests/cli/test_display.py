@@ -5,16 +5,8 @@ import json
 import pytest
 
 from agentkit.agents.result import RunResult
-from agentkit.cli.display import (
-    call_line,
-    clean,
-    document_text,
-    json_text,
-    result_fields,
-    run_document,
-    value_text,
-    was_refused,
-)
+from agentkit.cli.display import call_line, result_fields, run_document, value_text, was_refused
+from agentkit.cli.terminal import clean, document_text, json_text
 from agentkit.decisions import Decision
 from agentkit.errors import LimitExceeded
 from agentkit.events import ToolCallFinished

@@ -120,6 +120,7 @@ def test_commands_are_listed_in_whole_sentences(group, capsys):
         ([], "Usage:"),
         (["tools", "run"], "Missing argument 'NAME'"),
         (["tools", "lisst"], "No such command 'lisst'"),
+        (["mcp", "nosuch"], "agentkit mcp has: login, logout, serve, tools."),
         (["--nonsense", "x"], "No such option"),
         (["--modle", "x"], ".\nDid you mean --model or --offline?"),
         (["tools", "run", "calculator", "2+2", "3"], "'3' is one too many"),
@@ -201,7 +202,7 @@ def test_help_names_every_collection(capsys):
     """The help of `--tools` names the collections that there are."""
     run(["ask", "--help"])
     shown = " ".join(capsys.readouterr().out.split())
-    told = "Name the collections of the catalog in COLLECTIONS, in agentkit/cli/completion.py"
+    told = "Name the collections of the catalog in COLLECTIONS, in agentkit/cli/options.py"
     assert f"collections ({', '.join(collections)})" in shown, told
 
 
@@ -227,7 +228,7 @@ def test_a_misspelt_command_is_no_question(words, meant, capsys):
     """A first word that is nearly a command is not paid for as a question; the error says how to ask it anyway."""
     assert run(words) == 2
     err = capsys.readouterr().err
-    assert err.startswith(f"Error: There is no command '{words[0]}'.\nDid you mean '{meant}'? To ask it")
+    assert err.startswith(f"Error: '{words[0]}' is not a command.\nDid you mean '{meant}'? To ask it")
 
 
 def test_a_place_that_keeps_no_sessions_is_refused(typed_line):

@@ -50,7 +50,7 @@ def test_the_named_agent(write):
     """Of several agents one can be named."""
     path = write(TWO.format(""))
     assert agent_in(f"{path}:clerk")[0].name == "clerk"
-    assert refused(path) == f"Which Agent is meant? The file {path} has clerk, bot. Name one: {path}:NAME."
+    assert refused(path) == f"{path} has clerk, bot, so the choice is open. Name one: {path}:NAME."
     for other in ("nobody", "Agent"):
         assert f"There is no Agent {other!r} in {path}; it has clerk, bot." in refused(f"{path}:{other}")
 
@@ -70,9 +70,10 @@ def test_a_text_file(write, tmp_path):
 def test_no_file(tmp_path):
     """A file that is not there is told so, and so is a folder."""
     assert refused(str(tmp_path / "bot.py:x")) == (
-        f"There is no file {str(tmp_path / 'bot.py')!r}. Name a Python program, as in bot.py, or an agent's text file."
+        f"The file {str(tmp_path / 'bot.py')!r} does not exist. "
+        "Name a Python program, as in bot.py, or an agent's text file."
     )
-    assert "There is no file" in refused(str(tmp_path))
+    assert "does not exist" in refused(str(tmp_path))
 
 
 def test_what_is_beside_the_program(write):

@@ -54,7 +54,7 @@ def test_an_agent_in_a_file_is_improved(optimize, tmp_path):
     assert out.startswith("Held-out cases: 0.00 -> 1.00 on 20 cases: +1.00")
     assert "\n+When an order is gift, add [wrap].\n" in out
     assert "round 1: kept, score 0." in err
-    assert "The search is kept in bot.search.jsonl" in err
+    assert "The search is stored in bot.search.jsonl" in err
     assert (tmp_path / "bot.txt").read_text("utf-8") == BOT
     old, new = (read_manifesto(tmp_path / name) for name in ("bot.txt", "improved.txt"))
     assert (new.name, new.limits, new.safety) == (old.name, old.limits, old.safety)
@@ -137,7 +137,7 @@ def test_a_limit_that_leaves_the_gain_unmeasured_is_told_by_the_exit_code(optimi
             ("--tokens", 9, "--lineage", "a", "--resume", "b"),
             "Use --lineage for a new search, or --resume to continue one.",
         ),
-        (("--tokens", 9, "--resume", "nowhere.jsonl"), "There is no search 'nowhere.jsonl' to go on with."),
+        (("--tokens", 9, "--resume", "nowhere.jsonl"), "The search 'nowhere.jsonl' does not exist."),
         (("--tokens", 9, "--improve", "calculator"), "improve= names no text 'calculator'.\n"),
     ],
 )
@@ -176,7 +176,7 @@ def test_one_agent_is_meant(optimize, tmp_path):
     (tmp_path / "suite.py").write_text(SUITE + two, "utf-8")
     _, err, code = optimize("--tokens", 9, agent=())
     assert code == 2
-    assert err.splitlines()[0] == "Error: Which agent is meant: one, two?"
+    assert err.splitlines()[0] == "Error: Several agents can be improved: one, two."
 
 
 def test_descriptions_of_tools_are_shown(typed_line, tmp_path):
@@ -195,7 +195,7 @@ def test_descriptions_of_tools_are_shown(typed_line, tmp_path):
         out, err, code = typed_line(*words, "--out", "improved.txt", server=server)
     assert code == 0, err
     assert "+For all sums." in out
-    assert "Descriptions of tools stand in the code of the tools" in err
+    assert "Descriptions of tools are part of the tools' code" in err
     assert read_manifesto(tmp_path / "improved.txt").instruction == "Be brief."
 
 

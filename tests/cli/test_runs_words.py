@@ -1,6 +1,6 @@
 """Are files and money said as a person says them?"""
 
-from agentkit.cli.run_page import heading, kind_of, money
+from agentkit.cli.export import heading, kind_of, money
 from agentkit.usage import Price, Tariff, Usage
 
 

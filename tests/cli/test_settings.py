@@ -70,7 +70,7 @@ def test_an_unknown_tool_is_reported_with_its_source(own_user_file):
         ('model = "mine | groq:llama"', "a project may name a model, but no provider"),
         ('model = "mine|offline"', "a project may name a model, but no provider"),
         ('safety = "system"', "a project may not raise the safety level above network"),
-        ("approve = true", "There is no setting 'approve'"),
+        ("approve = true", "No setting is named 'approve'"),
     ],
 )
 def test_a_project_may_not_send_keys_elsewhere_or_allow_more(text, said, project):

@@ -69,18 +69,18 @@ def test_a_file_of_another_user_is_none(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('\nmodle = "x"\n', "agentkit.toml, line 2: There is no setting 'modle'. Did you mean 'model'?"),
+        ('\nmodle = "x"\n', "agentkit.toml, line 2: No setting is named 'modle'. Did you mean 'model'?"),
         (
             'api_key = "sk-secret"\n',
-            "line 1: There is no setting 'api_key'. Store a key with: agentkit keys set openai",
+            "line 1: 'api_key' is not a setting. Store a key with: agentkit keys set openai",
         ),
         ("model = 5\n", "line 1: model takes a text. Got 5."),
         ('safety = "high"\n', "line 1: 'high' is not a safety level"),
-        ("[limits]\n\ncosts = 1\n", "line 3: There is no limit 'costs'."),
+        ("[limits]\n\ncosts = 1\n", "line 3: No limit is named 'costs'."),
         ("limits = { seconds = 5, cost = -1 }\n", "line 1: Limits(cost=) takes a number above 0"),
         ("limits.cost = -1\n", "line 1: Limits(cost=)"),
         ("model = \n", "is not TOML: Invalid value (at line 1"),
-        ('"mo\\u0064le" = 5\n', "agentkit.toml: There is no setting 'modle'."),
+        ('"mo\\u0064le" = 5\n', "agentkit.toml: No setting is named 'modle'."),
     ],
 )
 def test_a_wrong_file_names_file_and_line(text, said, tmp_path):

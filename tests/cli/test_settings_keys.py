@@ -36,7 +36,7 @@ def test_a_setting_is_read(key, given, value):
         ("safety", True, "'True' is not a safety level"),
         ("session", True, "or false to keep nothing"),
         ("limits", 5, "takes a table"),
-        ("limits", {"costs": 5}, "There is no limit 'costs'. Did you mean 'cost'?"),
+        ("limits", {"costs": 5}, "No limit is named 'costs'. Did you mean 'cost'?"),
         ("limits", {"cost": -1}, "Limits(cost=) takes a number above 0"),
     ],
 )
@@ -64,7 +64,7 @@ def test_a_limit_is_a_name_and_a_number(word, limit):
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("costs=1", "There is no limit 'costs'. Did you mean 'cost'? Known: iterations, "),
+        ("costs=1", "No limit is named 'costs'. Did you mean 'cost'? Known: iterations, "),
         ("cost", "The limit cost has no value. Write it as cost=NUMBER"),
         ("cost=", "has no value"),
         ("cost=cheap", "takes a number, or none for no limit"),
@@ -79,4 +79,4 @@ def test_a_wrong_limit_says_how_it_is_written(word, said):
 
 def test_a_name_like_none_has_no_hint():
     """Where nothing is close, only what there is is said."""
-    assert unknown("setting", "xyz", ("model", "tools")) == "There is no setting 'xyz'. Known: model, tools."
+    assert unknown("setting", "xyz", ("model", "tools")) == "No setting is named 'xyz'. Known: model, tools."

@@ -15,7 +15,7 @@ from agentkit.cli.settings import is_trusted, project_file, trust
 from agentkit.documents.office import text_of_office
 from agentkit.errors import AgentKitError
 from agentkit.evals import Case, Suite, contains
-from agentkit.evals.dataset import read_cases
+from agentkit.evals.case import read_cases
 from agentkit.evals.optimization.history import SearchLog
 from agentkit.knowledge import Knowledge, Memory
 from agentkit.manifest import Manifest

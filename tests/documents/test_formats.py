@@ -298,3 +298,33 @@ def encrypted_text(manifest):
     """A text of OpenDocument whose content is not XML."""
     kind = "application/vnd.oasis.opendocument.text"
     return packed({"mimetype": kind, "content.xml": "\x8f\x01random", "META-INF/manifest.xml": manifest})
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "text"),
+    [
+        ("Content-Type: text/plain; charset=koi8-r\n", "Привет, мир".encode("koi8-r"), "Привет, мир"),
+        ("", "Größe und Maß".encode("cp1252"), "Größe und Maß"),
+        ("Content-Type: text/plain; charset=unknown\n", "Grüße".encode(), "Grüße"),
+        ("Content-Type: text/plain; charset=iso-2022-jp\n", b"\x1b$B%F%9%H\x1b(B", "テスト"),
+    ],
+)
+def test_mail_in_any_encoding(headers, body, text):
+    """The text of a message is decoded as declared; without a valid declaration the encoding is detected."""
+    source = f"From: x@example.org\nMessage-ID: <1@x>\nSubject: S\n{headers}\n".encode() + body + b"\n"
+    assert text in text_of(source)
+
+
+def test_symbols_and_formulas_of_word():
+    """Symbols are written as characters, and the parts of formulas keep their meaning."""
+    run = '<w:r><w:sym w:font="{}" w:char="{}"/></w:r>'
+    marks = "".join(
+        run.format(*each) for each in (("Wingdings", "F0FC"), ("Symbol", "F061"), ("Odd", "F0FC"), ("Symbol", "x"))
+    )
+    part = "<m:{0}><m:r><m:t>{1}</m:t></m:r></m:{0}>"
+    fraction = f"<m:f>{part.format('num', 'a + b')}{part.format('den', '2')}</m:f>"
+    power = f"<m:sSup>{part.format('e', 'x')}{part.format('sup', 'n + 1')}</m:sSup>"
+    root = f"<m:rad>{part.format('deg', '')}{part.format('e', 'y z')}</m:rad>"
+    body = f"<w:p>{marks}</w:p><w:p><m:oMath>{fraction}{power}{root}</m:oMath></w:p>"
+    text = text_of(packed({"word/document.xml": WORD.format(body).replace("<w:document", '<w:document xmlns:m="m"')}))
+    assert text == "✓\u03b1\n\n(a + b)/2x^(n + 1)√(y z)"

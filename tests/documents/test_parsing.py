@@ -12,7 +12,7 @@ import pytest
 from agentkit.documents.parsing import MAX_DOCUMENT_BYTES, ParsedDocument, parse_document
 from agentkit.errors import MissingExtra, ToolError
 from agentkit.knowledge import Knowledge
-from agentkit.sandbox.module_worker import run_module
+from agentkit.sandbox.python import run_module
 from agentkit.sandbox.watchdog import MEGABYTE, ProcessLimits
 from agentkit.tools.files import read_file_in
 from agentkit.workspace.workspace import Workspace

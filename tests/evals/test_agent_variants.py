@@ -7,7 +7,7 @@ import pytest
 from agentkit import LLM, Agent, Approval, Session, tool
 from agentkit.errors import ConfigError, NoProvider
 from agentkit.evals import Case, Suite, contains
-from agentkit.evals.agent_variants import MOST_COPIED_BYTES, Variant, own_folder, seeded, variants_of
+from agentkit.evals.run_config import MOST_COPIED_BYTES, Variant, own_folder, seeded, variants_of
 from agentkit.testing import FakeServer, ScriptedLLM, call
 from agentkit.tools.catalog import file_tools
 

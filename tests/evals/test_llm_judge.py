@@ -57,7 +57,7 @@ def test_a_judge_that_prefers_a_place():
     """A grade that changes with the order is reported, and the answer passes only if both grades pass."""
     score, _ = judged(grade(5, "fine"), grade(2, "poor"), case=Case("Which is the capital?", ["Hanoi"]))
     assert (score.value, score.passed) == (0.625, False)
-    assert score.reason == ("the judge disagrees with itself when the order is turned: 5 of 5: fine | 2 of 5: poor")
+    assert score.reason == ("the judge disagrees with itself in the other order: 5 of 5: fine | 2 of 5: poor")
 
 
 @pytest.mark.parametrize("answer", HOSTILE)

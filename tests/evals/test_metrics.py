@@ -4,8 +4,7 @@ import pytest
 
 from agentkit import Agent, Limits
 from agentkit.evals import Case, Suite, contains
-from agentkit.evals.metrics import Metrics
-from agentkit.evals.statistics import wilson
+from agentkit.evals.metrics import Metrics, wilson
 from agentkit.messages import AssistantMessage, Response
 from agentkit.testing import ScriptedLLM
 from agentkit.usage import Tariff, Usage

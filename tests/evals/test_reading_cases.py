@@ -7,7 +7,7 @@ import pytest
 from agentkit.content import File, Image
 from agentkit.errors import ConfigError
 from agentkit.evals import Case, ExpectedCall, SimulatedUser
-from agentkit.evals.dataset import read_cases
+from agentkit.evals.case import read_cases
 
 ROWS = [
     {"prompt": "What is 2+2?", "expected": 4, "tags": ["sums"], "id": "two"},

@@ -5,7 +5,7 @@ import pytest
 from agentkit import Limits
 from agentkit.errors import ConfigError
 from agentkit.evals import Case, Comparison, Suite, contains
-from agentkit.evals.statistics import mcnemar
+from agentkit.evals.metrics import mcnemar
 
 
 @pytest.fixture

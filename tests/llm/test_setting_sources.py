@@ -1,6 +1,6 @@
 """Which of several settings counts?"""
 
-from agentkit.llm.setting_sources import Sources
+from agentkit.llm.endpoint import Sources
 from agentkit.settings import Secret
 
 

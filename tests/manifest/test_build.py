@@ -14,7 +14,7 @@ from agentkit import Agent, Policy, Rule, Tool, Toolset, calculator_tool, core_t
 from agentkit.decisions import Decision, Verdict
 from agentkit.manifest import Manifest, differences, manifest_of
 from agentkit.manifest.build import HARMLESS, secrets_of, server_facts, verdict
-from agentkit.manifest.facts import VERDICTS
+from agentkit.manifest.schema import VERDICTS
 from agentkit.mcp import ClientCredentials, MCPServer, target
 from agentkit.mcp.definitions import Definition
 from agentkit.tools.catalog import all_tools

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agentkit import Policy, Rule, SafetyLevel
 from agentkit.decisions import Decision, Verdict
 from agentkit.manifest.compare import changed, covers
-from agentkit.manifest.facts import ChangeDirection
+from agentkit.manifest.schema import ChangeDirection
 
 VALUES = st.sampled_from(
     [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentkit.manifest.code_identity import approver_of, code_of, is_ours
+from agentkit.manifest.identity import approver_of, code_of, is_ours
 from agentkit.safety.terminal_approver import TerminalApprover
 
 
@@ -83,8 +83,8 @@ def test_code_without_a_text():
     """Code without a file, and agentkit's code, is listed by name."""
     assert code_of(print).startswith("builtins.print sha256:")
     assert code_of(int).startswith("builtins.int sha256:")
-    assert code_of(code_of) == "agentkit.manifest.code_identity.code_of"
-    assert code_of(functools.partial(code_of, 1)) == "agentkit.manifest.code_identity.code_of"
+    assert code_of(code_of) == "agentkit.manifest.identity.code_of"
+    assert code_of(functools.partial(code_of, 1)) == "agentkit.manifest.identity.code_of"
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,23 @@ import socket
 import subprocess
 import sys
 from contextlib import contextmanager
+from typing import Literal
 from urllib.parse import urlsplit
 
+import httpx2
 import pytest
 from mcp import Client, MCPError, StdioServerParameters, types
+from mcp.client.streamable_http import streamable_http_client
 
 from agentkit import Agent, Policy, Rule, SafetyLevel, Tool, core_tools, tool, web_tools
 from agentkit.decisions import Decision, Label, Verdict
-from agentkit.errors import ConfigError
-from agentkit.mcp import Address, MCPServer, ToolServer, serve
+from agentkit.errors import ConfigError, ToolError
+from agentkit.http_security import listening, origin_of
+from agentkit.mcp import Address, MCPServer, ToolServer, calling_client, serve
+from agentkit.mcp.sdk.server import PATH, MCPAuth, RecentEvents
+from agentkit.mcp.sdk.server import over_http as sdk_over_http
 from agentkit.safety.approval import Approval
+from agentkit.sessions.session import Session
 from agentkit.testing import ScriptedLLM, call
 from agentkit.tools.catalog import file_tools
 
@@ -186,9 +193,10 @@ def test_an_answer_to_another_question():
             return types.ElicitResult(action="accept", content={"approve": True})
 
         async with Client(server.protocol_server(), elicitation_callback=answer) as client:
-            yes = {"approval": types.ElicitResult(action="accept", content={"approve": True})}
+            yes = {"answer": types.ElicitResult(action="accept", content={"approve": True})}
+            another = json.dumps({"key": "another", "said": {}})
             return await client.session.call_tool(
-                "strike", {"what": "him"}, input_responses=yes, request_state="another", allow_input_required=True
+                "strike", {"what": "him"}, input_responses=yes, request_state=another, allow_input_required=True
             )
 
     server = ToolServer([strike], approve="client")
@@ -339,11 +347,11 @@ def over_http():
             process.wait(60)
 
 
-def posted(url, **headers):
-    """The status of a request with these headers."""
+def posted(url, padding=0, **headers):
+    """The status of a request with these headers, and this many further bytes."""
     address = urlsplit(url)
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}) + " " * padding
     given = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
     connection.request("POST", address.path, body, {**given, **headers})
     try:
@@ -363,6 +371,8 @@ def test_over_http():
         assert posted(url, authorization="Bearer other") == 401
         assert posted(url, **key, host="evil.example.com") == 421
         assert posted(url, **key, origin="https://evil.example.com") == 403
+        assert posted(url, 8_000_000, **key) == 413
+        assert posted(url, 7_000_000, **key) != 413
         with pytest.raises(ConfigError, match="cannot be used"):
             _ = MCPServer(url, token="wrong-wrong-wrong-4711").tools
 
@@ -463,3 +473,244 @@ def test_approver_changes_nothing_that_runs():
     server = ToolServer([Tool(post, level="SYSTEM")], approve=approve)
     assert asyncio.run(server.answer("post", {"to": ["Ann"]})).ok
     assert made == [["Ann"]]
+
+
+def with_client(server, question, mode="auto", **options):
+    """The answer of the package's own client to a question about a server."""
+
+    async def ask():
+        async with Client(server.protocol_server(), mode=mode, **options) as client:
+            return await question(client)
+
+    return asyncio.run(ask())
+
+
+def rules():
+    """The house rules."""
+    return "Be kind."
+
+
+def note(name: Literal["apple", "pear"]):
+    """A note."""
+    return {"name": name}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_resources(mode):
+    """Functions are read as resources, by URI or template; an unknown URI is an error that names the closest one."""
+    server = ToolServer([], resources={"notes://rules": rules, "notes://by-name/{name}": note})
+
+    async def read(client):
+        listed = (await client.list_resources()).resources
+        templates = (await client.list_resource_templates()).resource_templates
+        contents = [(await client.read_resource(uri)).contents[0] for uri in ("notes://rules", "notes://by-name/pear")]
+        with pytest.raises(
+            MCPError, match=r"No resource is named 'notes://rule'. Did you mean 'notes://rules'"
+        ) as error:
+            await client.read_resource("notes://rule")
+        with pytest.raises(MCPError, match="notes://by-name/plum cannot be read"):
+            await client.read_resource("notes://by-name/plum")
+        return listed, templates, contents, error.value.code
+
+    listed, templates, contents, code = with_client(server, read, mode)
+    assert [(each.uri, each.name, each.description) for each in listed] == [
+        ("notes://rules", "rules", "The house rules.")
+    ]
+    assert [each.uri_template for each in templates] == ["notes://by-name/{name}"]
+    assert [(each.text, each.mime_type) for each in contents] == [
+        ("Be kind.", "text/plain"),
+        ('{"name": "pear"}', "application/json"),
+    ]
+    assert code == types.INVALID_PARAMS
+
+
+def test_placeholders_are_arguments():
+    """A template whose placeholders are not the arguments of its function is refused."""
+    with pytest.raises(ConfigError, match="must be the arguments of its function: name"):
+        ToolServer([], resources={"notes://{title}": note})
+
+
+def test_files_and_sessions(tmp_path):
+    """The files of the workspace are resources under the policy of the server, secret ones are not; so are sessions."""
+    (tmp_path / "a.txt").write_text("Hello.")
+    (tmp_path / ".env").write_text("KEY=secret")
+    place = tmp_path / "sessions.db"
+    Agent("helper", llm=ScriptedLLM("Good day."), session=Session.open(place, "talk")).run("Greet me.")
+    server = ToolServer([web_tools], workspace=tmp_path, files=True, sessions=place, safety="system")
+
+    async def read(client):
+        listed = [each.uri for each in (await client.list_resources()).resources]
+        texts = [(await client.read_resource(uri)).contents[0].text for uri in ("file:///a.txt", "session:///talk")]
+        for uri in ("file:///.env", "file:///../x", "session:///no"):
+            with pytest.raises(MCPError, match="cannot be read"):
+                await client.read_resource(uri)
+        reference = types.ResourceTemplateReference(uri="file:///{+path}")
+        completed = await client.complete(reference, {"name": "path", "value": "a"})
+        fetched = await client.call_tool("fetch_url", {"url": "https://example.com"})
+        return listed, texts, completed.completion.values, fetched.meta["agentkit/decision"]["rule"]
+
+    listed, texts, completed, rule = with_client(server, read)
+    assert {"file:///a.txt", "session:///talk"} <= {*listed}
+    assert "file:///.env" not in listed
+    assert texts[0] == "Hello."
+    assert "Good day." in texts[1]
+    assert completed == ["a.txt"]
+    assert rule == "flow"
+
+    cautious = ToolServer([], workspace=tmp_path, files=True, policy=Policy(rules=[Rule("deny", "read_file")]))
+
+    async def refused(client):
+        with pytest.raises(MCPError, match="cannot be read"):
+            await client.read_resource("file:///a.txt")
+
+    with_client(cautious, refused)
+
+
+def review(code: str, tone: Literal["kind", "strict"] = "kind"):
+    """Ask for a review."""
+    return f"Review this, be {tone}: {code}"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_prompts(mode):
+    """Functions and agents are prompts with arguments; choices are completed, and other values refused."""
+    server = ToolServer([], prompts=[review, Agent("poet", instruction="Answer in verse.", llm=ScriptedLLM())])
+
+    async def read(client):
+        listed = (await client.list_prompts()).prompts
+        reviewed = await client.get_prompt("review", {"code": "x = 1", "tone": "strict"})
+        poet = await client.get_prompt("poet", {"message": "Hello?"})
+        for name, arguments in (("revue", {}), ("review", {}), ("review", {"code": "x", "tone": "rude"})):
+            with pytest.raises(MCPError) as error:
+                await client.get_prompt(name, arguments)
+            assert error.value.code == types.INVALID_PARAMS
+        completed = await client.complete(types.PromptReference(name="review"), {"name": "tone", "value": "st"})
+        return listed, [each.messages[0].content.text for each in (reviewed, poet)], completed.completion.values
+
+    listed, texts, completed = with_client(server, read, mode)
+    assert [(each.name, each.description) for each in listed] == [
+        ("review", "Ask for a review."),
+        ("poet", "The instruction of the agent poet."),
+    ]
+    assert [(each.name, each.required) for each in listed[0].arguments] == [("code", True), ("tone", False)]
+    assert texts == ["Review this, be strict: x = 1", "Answer in verse.\n\nHello?"]
+    assert completed == ["strict"]
+    with pytest.raises(ConfigError, match="written for each run"):
+        ToolServer([], prompts=[Agent("poet", instruction=lambda: "Now.", llm=ScriptedLLM())])
+
+
+async def talk():
+    """Talk to the client."""
+    client = calling_client()
+    await client.progress(1, 2, "half")
+    name = await client.ask("Who are you?", {"name": {"type": "string"}}, required=["name"])
+    await client.log("quiet", "debug")
+    await client.log("loud", "error")
+    return f"{name} {await client.sample('Say hello.', max_tokens=10)}"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_tool_talks_to_its_client(mode):
+    """A tool asks the person and the model at the client, reports progress, and sends the log messages it wants."""
+    logged, heard = [], []
+
+    async def answer(context, params):
+        return types.ElicitResult(action="accept", content={"name": "Ann"})
+
+    async def sample(context, params):
+        content = types.TextContent(text=f"I read {params.messages[0].content.text}")
+        return types.CreateMessageResult(role="assistant", content=content, model="own")
+
+    async def log(params):
+        logged.append((params.level, params.data))
+
+    async def progress(done, total, message):
+        heard.append((done, total, message))
+
+    async def ask(client):
+        if mode == "legacy":
+            level = types.SetLevelRequest(params=types.SetLevelRequestParams(level="warning"))
+            await client.session.send_request(level, types.EmptyResult)
+        return await client.call_tool("talk", progress_callback=progress)
+
+    options = {"elicitation_callback": answer, "sampling_callback": sample, "logging_callback": log}
+    result = with_client(ToolServer([talk]), ask, mode, log_level="warning", **options)
+    assert text(result) == "{'name': 'Ann'} I read Say hello."
+    assert {*logged} == {("error", "loud")}
+    assert (1, 2, "half") in heard
+
+
+def test_a_client_that_has_neither_person_nor_model():
+    """Without these capabilities the person has not answered, and the model is refused."""
+    assert "The client offers no model" in text(asked(ToolServer([talk]), "talk"))
+    with pytest.raises(ToolError, match="No MCP client"):
+        asyncio.run(talk())
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_resource_that_changes(mode):
+    """A client that subscribes to a resource is told when its content has changed, and no longer after that."""
+    texts = ["one"]
+    server = ToolServer([], resources={"notes://now": Tool(lambda: texts[-1], "now", "What is now.")})
+
+    async def watch(client):
+        if mode == "auto":
+            async with client.listen(resource_subscriptions=["notes://now"]) as events:
+                texts.append("two")
+                return (await asyncio.wait_for(anext(events), 20)).uri
+        params = types.SubscribeRequestParams(uri="notes://now")
+        await client.session.send_request(types.SubscribeRequest(params=params), types.EmptyResult)
+        texts.append("two")
+        uri = await asyncio.wait_for(heard.get(), 20)
+        params = types.UnsubscribeRequestParams(uri="notes://now")
+        await client.session.send_request(types.UnsubscribeRequest(params=params), types.EmptyResult)
+        texts.append("three")
+        await asyncio.sleep(1.5)
+        assert heard.empty()
+        return uri
+
+    heard = asyncio.Queue()
+
+    async def told(message):
+        if isinstance(message, types.ResourceUpdatedNotification):
+            heard.put_nowait(message.params.uri)
+
+    assert with_client(server, watch, mode, message_handler=told) == "notes://now"
+
+
+async def slow():
+    """Take a while, without a connection."""
+    await calling_client().disconnect()
+    await asyncio.sleep(0.2)
+    return "It is done."
+
+
+def test_a_response_is_resumed():
+    """A client whose response was ended gets the rest when it connects again; ids of other streams get nothing."""
+
+    async def ask():
+        gate = MCPAuth(TOKEN)
+        with listening("127.0.0.1", 0) as listener:
+            serving = asyncio.create_task(sdk_over_http(ToolServer([slow]).protocol_server(), listener, gate))
+            http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"})
+            transport = streamable_http_client(f"{origin_of(listener)}{PATH}", http_client=http)
+            async with http, Client(transport, mode="legacy") as client:
+                result = await client.call_tool("slow")
+            serving.cancel()
+            return text(result)
+
+    assert asyncio.run(ask()) == "It is done."
+
+    async def replay():
+        events, sent = RecentEvents(), []
+
+        async def send(event):
+            sent.append(event.message)
+
+        first = await events.store_event("a", None)
+        for stream in "aba":
+            await events.store_event(stream, f"of {stream}")
+        assert await events.replay_events_after("unknown", send) is None
+        return await events.replay_events_after(first, send), sent
+
+    assert asyncio.run(replay()) == ("a", ["of a", "of a"])

@@ -28,7 +28,9 @@ def test_commands(server, words, name):
     ("url", "name"),
     [
         ("https://mcp.example.com/mcp", "example"),
-        ("HTTP://127.0.0.1:8000/mcp", "127"),
+        ("HTTP://127.0.0.1:8000/mcp", "localhost"),
+        ("https://10.0.0.5/mcp", "host_10_0_0_5"),
+        ("https://[2001:db8::1]/mcp", "host_2001_db8_1"),
         ("http://localhost:8000", "localhost"),
     ],
 )

@@ -168,7 +168,7 @@ from agentkit.testing import record
 with record("recorded.cassette"):
     runpy.run_path("program", run_name="__main__")
 """
-BY_ITSELF = re.compile(r"\b(record|replay|FakeServer|ScriptedLLM|\w+Executor|Client)\(")
+BY_ITSELF = re.compile(r"\b(record|replay|FakeServer|ScriptedLLM|\w+Executor|Client|spawn_agent_process)\(")
 """What brings its own recording, its own model, or processes that a recording does not hear."""
 LOCAL = re.compile(r"\bapprove=|\.changes|\.undo\(|\.write_text\(|workspace=")
 """What prints where people and tools are asked, or shows files: in a replay neither is."""

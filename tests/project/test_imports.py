@@ -136,7 +136,7 @@ def test_an_agent_loads_no_tools_that_it_was_not_given():
 def test_the_command_line_loads_commands_lazily():
     """The command is chosen before an agent, a model, a tool or a suite is loaded."""
     parts = {name.split(".")[1] for name in modules_loaded_by("import agentkit.cli.main", "-I") if "agentkit." in name}
-    assert parts == {"_version", "cli", "errors", "lines", "settings"}
+    assert parts == {"_dataclass", "_version", "cli", "errors", "settings", "text_encoding"}
 
 
 def test_modules_need_only_the_standard_library():

@@ -23,12 +23,12 @@ READS_THE_ENVIRONMENT = {"settings.py"}
 OWN_PROCESS = {
     "cli/approvals.py",
     "cli/chat/repl.py",
-    "cli/loading.py",
-    "cli/replay.py",
-    "llm/providers/local/worker.py",
+    "cli/programs.py",
+    "cli/sessions.py",
+    "llm/local_worker.py",
     "llm/providers/offline/worker.py",
     "sandbox/worker.py",
-    "sandbox/kernel/namespaces.py",
+    "sandbox/kernel.py",
     "sandbox/guard/__init__.py",
     "sandbox/guard/replacements.py",
 }
@@ -42,6 +42,7 @@ IMPORTS_BY_TABLE = {
     "cli/main.py",
     "sandbox/guard/attributes.py",
     "sandbox/guard/module_facades.py",
+    "sandbox/guard/replacements.py",
     "sandbox/worker.py",
 }
 

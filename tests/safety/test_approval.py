@@ -6,7 +6,15 @@ from dataclasses import replace
 import pytest
 
 from agentkit.decisions import Decision, Verdict
-from agentkit.safety.approval import Approval, ApprovalRequest, ApproverAnswer, CallPreview, Grants, answered
+from agentkit.safety.approval import (
+    Approval,
+    ApprovalRequest,
+    ApproverAnswer,
+    CallPreview,
+    Grants,
+    answered,
+    is_offered,
+)
 
 ASK = Decision(Verdict.ASK, "safety-level", "It erases.", "rm", "Raise the level.")
 
@@ -354,3 +362,48 @@ def test_the_question_shows_the_diff_instead_of_the_content():
     long = written(preview=replace(CONFINED, diff="\n".join(["+x"] * 300)))
     assert "lines are not shown" in str(long)
     assert long.details.count("+x") == 300
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("git push origin main", ["git", "push"]),
+        ("git --no-pager log", ["git"]),
+        ("touch a b", ["touch"]),
+        ("pytest -q tests", ["pytest"]),
+        ("npm test", ["npm", "test"]),
+        ("python3 build.py --fast", ["python3", "build.py"]),
+        *((line, []) for line in ("python3 -c x", "bash", "env A=1 ls", "sudo ls", "find . -delete", "xargs rm", "")),
+        *(
+            (f"git push{more}", [])
+            for more in ("; rm -rf x", " && ls", " | tee x", " > x", " $(ls)", " `ls`", "\nls", " 'a'")
+        ),
+    ],
+)
+def test_pattern_of_a_command(command, words):
+    """A pattern is offered for one plain command, by its first words; not for programs that run others."""
+    request = ApprovalRequest("bot", "run_shell", {"command": command}, ASK)
+    assert request.first_words == words
+    assert is_offered(Approval.PATTERN, request) is bool(words)
+
+
+@pytest.mark.parametrize(
+    ("command", "decision", "is_covered"),
+    [
+        ("git push", ASK, True),
+        ("git push origin other", ASK, True),
+        ("git pull", ASK, False),
+        ("git push && rm -rf x", ASK, False),
+        ("git push $(cat key)", ASK, False),
+        ("git push --force", replace(ASK, destroys=True), False),
+        ("git push", replace(ASK, rule="flow"), False),
+    ],
+)
+def test_pattern_covers_commands_that_begin_alike(command, decision, is_covered):
+    """The pattern covers further plain commands under the same rule, in the same folder, that destroy nothing."""
+    grants = Grants()
+    request = ApprovalRequest("bot", "run_shell", {"command": "git push origin main"}, ASK, "/work")
+    grants.enter(request, Approval.PATTERN)
+    later = ApprovalRequest("bot", "run_shell", {"command": command}, decision, "/work", bound={"/work/x": "/work/x"})
+    assert grants.applied(later).allowed is is_covered
+    assert not grants.applied(replace(later, folder="/other")).allowed

@@ -247,7 +247,7 @@ def test_the_threat_model_states_the_table_of_paths():
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:1] == "|"][
         2:
     ]
-    kinds = [dict.fromkeys(reason for reason, _ in group.rows) for group in paths.GROUPS]
+    kinds = [dict.fromkeys(reason for reason, _ in group.rows) for group in paths.groups()]
     assert [row[0] for row in rows] == [reason for group in kinds for reason in group]
     for _, examples, *marks in rows:
         for example in examples.replace("`", "").split(", "):

@@ -5,7 +5,7 @@ import pytest
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
-from agentkit.safety.locations import CallFacts
+from agentkit.safety.paths import CallFacts
 from agentkit.safety.policy import Policy
 from agentkit.safety.rules import Rule
 

@@ -19,7 +19,7 @@ import pytest
 
 from agentkit.errors import ConfigError, SandboxError
 from agentkit.sandbox.isolation import MECHANISMS
-from agentkit.sandbox.kernel import landlock
+from agentkit.sandbox.kernel import landlock_is_complete
 from agentkit.sandbox.launcher import start_isolated
 from agentkit.sandbox.mounts import python_view
 from agentkit.sandbox.python import PYTHON_LIMITS, WorkerPool, WorkerSpec, python_boundary, run_python
@@ -486,8 +486,8 @@ def test_nothing_outside_is_truncated_where_nothing_can_be_mounted(outside):
 
 def test_landlock_without_truncation_rights_is_weak():
     """On a kernel whose Landlock cannot restrict truncation, only a private root protects files."""
-    assert [landlock.is_complete(version, own_root=False) for version in (1, 2, 3, 6)] == [False, False, True, True]
-    assert landlock.is_complete(1, own_root=True)
+    assert [landlock_is_complete(version, own_root=False) for version in (1, 2, 3, 6)] == [False, False, True, True]
+    assert landlock_is_complete(1, own_root=True)
 
 
 @pytest.mark.parametrize("available", [MECHANISMS, MECHANISMS - {"mount"}], ids=["own root", "no mount namespace"])

@@ -10,8 +10,7 @@ import pytest
 from agentkit.errors import SandboxError
 from agentkit.sandbox import protocol
 from agentkit.sandbox.launcher import WorkerHandle
-from agentkit.sandbox.python import python_boundary, run_program
-from agentkit.sandbox.rpc_host import takers
+from agentkit.sandbox.python import call_takers, python_boundary, run_program
 from agentkit.sandbox.watchdog import Cancellation
 
 CALL = protocol.encode(tool="add", arguments='{"a": 1}')
@@ -47,7 +46,7 @@ def answer(tool, arguments):
 
 def test_a_call_is_answered_when_it_is_whole(asking):
     """A call may come in pieces of any size; it is answered once."""
-    take = takers(asking, answer)[7]
+    take = call_takers(asking, answer)[7]
     for place in range(len(CALL)):
         take(CALL[place : place + 1])
     take(CALL)
@@ -69,7 +68,7 @@ def test_a_call_is_answered_when_it_is_whole(asking):
 def test_invalid_call_ends_the_program(asking, data):
     """Whoever has got around the guard may send anything; nothing of it is taken for a call."""
     with pytest.raises(SandboxError, match="invalid function call"):
-        takers(asking, answer)[7](data)
+        call_takers(asking, answer)[7](data)
     assert asking.replies == []
 
 
@@ -77,16 +76,16 @@ def test_nothing_is_done_for_code_that_has_ended(asking):
     """A call that is found when its program has ended is not made."""
     asking.program.kill()
     asking.program.wait()
-    takers(asking, answer)[7](CALL)
-    takers(asking, answer)[7](b"\xff\xff\xff\xff")
+    call_takers(asking, answer)[7](CALL)
+    call_takers(asking, answer)[7](b"\xff\xff\xff\xff")
     assert asking.replies == []
 
 
 def test_calls_without_functions_are_ignored(asking):
     """Without functions there is nothing to take."""
-    assert takers(asking, None) == {}
+    assert call_takers(asking, None) == {}
     asking.calls = None
-    assert takers(asking, answer) == {}
+    assert call_takers(asking, answer) == {}
 
 
 @strong

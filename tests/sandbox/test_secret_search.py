@@ -3,7 +3,10 @@
 import contextlib
 import json
 import os
+import shutil
 import socket
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -162,3 +165,52 @@ def attempt(folder, confinement):
     """The outcome of a command that looks for the secret; None when it could not be run."""
     with contextlib.suppress(SandboxError):
         return run_command("cat d/.env e/.env", str(folder), confinement)
+
+
+MOUNTED = """
+import sys
+from agentkit.sandbox.isolation import MECHANISMS
+from agentkit.sandbox.process import Confinement, run_command
+for available in (MECHANISMS, MECHANISMS - {"bubblewrap"}):
+    outcome = run_command("cat *.txt d/*; ls d", sys.argv[1], Confinement(available=available))
+    print(outcome.output, outcome.unsearched)
+"""
+
+
+def test_a_secret_that_is_mounted_under_another_name_is_hidden(tmp_path):
+    """A bind mount of a secret, from the workspace or from elsewhere, is hidden; other mounts stay readable."""
+    home, folder = tmp_path / "home", tmp_path / "w"
+    for each in (home / ".ssh", folder / "d"):
+        each.mkdir(parents=True)
+    for path in (home / ".ssh/id_rsa", folder / ".env"):
+        path.write_text(TOKEN)
+    (home / "plain.txt").write_text("plain\n")
+    for name in ("notes.txt", "copy.txt", "keys.txt"):
+        (folder / name).touch()
+    mounts = ((home / "plain.txt", "notes.txt"), (folder / ".env", "copy.txt"), (home / ".ssh/id_rsa", "keys.txt"))
+    script = "".join(f"mount --bind '{source}' '{folder}/{name}' && " for source, name in mounts)
+    script += f"mount --bind '{home}/.ssh' '{folder}/d' && exec '{sys.executable}' -c \"$0\" '{folder}'"
+    done = subprocess.run(["unshare", "-rm", "sh", "-c", script, MOUNTED], capture_output=True, text=True, check=False)
+    if "unshare" in done.stderr or "mount:" in done.stderr:
+        pytest.skip(f"nothing can be mounted here: {done.stderr}")
+    assert done.stdout.count("plain\n") == done.stdout.count("id_rsa\n") == 2, done.stdout + done.stderr
+    assert TOKEN not in done.stdout
+
+
+def test_a_secret_that_appears_while_the_sandbox_starts_is_hidden(tmp_path, monkeypatch):
+    """A file with keys that another program creates between the search and the start of the command is hidden too."""
+    bwrap = shutil.which("bwrap")
+    if bwrap is None:
+        pytest.skip("bubblewrap is not installed")
+    folder, programs = tmp_path / "w", tmp_path / "bin"
+    folder.mkdir()
+    programs.mkdir()
+    (programs / "bwrap").write_text(
+        f"#!/bin/sh\n[ -e '{folder}' ] && echo {TOKEN} > '{folder}/late.env'\nexec {bwrap} \"$@\"\n"
+    )
+    (programs / "bwrap").chmod(0o755)
+    command_boundary()
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    outcome = run_command("cat late.env; ls", str(folder), searched=True)
+    assert outcome.stdout == "late.env\n"
+    assert TOKEN not in outcome.output

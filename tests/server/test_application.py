@@ -14,11 +14,23 @@ from agentkit.installation import install_command
 from agentkit.server import app
 from agentkit.testing import ScriptedLLM, call
 
-FILES = ["/", "/page.css", "/page.js", "/run.js", "/cards.js", "/markdown.js", "/icon.svg"]
+FILES = [
+    "/",
+    "/page.css",
+    "/page.js",
+    "/run.js",
+    "/cards.js",
+    "/markdown.js",
+    "/icon.svg",
+    "/dashboard",
+    "/dashboard.js",
+]
 DOORS = [
     ("GET", "/v1/models"),
     ("GET", "/v1/models/helper"),
     ("POST", "/v1/chat/completions"),
+    ("POST", "/ag-ui"),
+    ("POST", "/a2a"),
     ("GET", "/page/about"),
     ("GET", "/page/sessions"),
     ("GET", "/page/session?name=x"),
@@ -55,6 +67,17 @@ def test_what_cannot_be_served_is_said_at_once(monkeypatch):
     for options in ({"token": "short"}, {"most_runs": 0}, {"hosts": ["http://x"]}):
         with pytest.raises(ConfigError):
             app(Agent("helper", llm=ScriptedLLM()), **options)
+
+
+def test_protocols_are_loaded_when_they_are_used():
+    """The packages of the protocols are not imported until a client uses them."""
+    program = (
+        "import sys\nfrom agentkit import Agent\nfrom agentkit.server import app\n"
+        "from agentkit.testing import ScriptedLLM\napp(Agent(llm=ScriptedLLM()))\n"
+        "print([name for name in ('ag_ui', 'a2a', 'acp', 'google.protobuf', 'httpx') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_without_the_extra_the_command_that_installs_it_is_named():

@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from agentkit.cli.run_page import page
+from agentkit.cli.export import page
 from agentkit.content import Image
 from agentkit.decisions import Decision, Verdict
 from agentkit.events import (

@@ -150,6 +150,16 @@ def test_unknown_time_zone_is_explained(name, hint):
         ("asia/tokyo", "Asia/Tokyo", ["+09:00"]),
         ("São Paulo", "America/Sao_Paulo", ["-03:00"]),
         ("Etc/GMT+7", "Etc/GMT+7", ["-07:00"]),
+        ("UTC 7", "UTC+07:00", ["+07:00"]),
+        ("GMT+7 (Hanoi)", "UTC+07:00", ["+07:00"]),
+        ("Pacific Time (US)", "America/Los_Angeles", ["-08:00", "-07:00"]),
+        ("Eastern Standard Time", "America/New_York", ["-05:00", "-04:00"]),
+        ("Central European Time", "Europe/Brussels", ["+01:00", "+02:00"]),
+        ("Ho Chi Minh City", "Asia/Ho_Chi_Minh", ["+07:00"]),
+        ("Mexico City", "America/Mexico_City", ["-06:00"]),
+        ("München", "Europe/Berlin", ["+01:00", "+02:00"]),
+        ("CAT", "Africa/Maputo", ["+02:00"]),
+        ("Quito", "America/Guayaquil", ["-05:00"]),
     ],
 )
 def test_time_zone_is_found_by_offset_abbreviation_city_and_country(name, zone, offsets):

@@ -1,11 +1,15 @@
-"""What the tests of tracing share: tools and agents whose runs are worth a trace."""
+"""Fixtures of the tests of tracing: agents, servers, and an OpenTelemetry SDK in memory."""
 
+import contextlib
+import http.server
 import os
+import threading
 
 import pytest
 
 from agentkit import Agent, Policy, Rule, core_tools, tool
 from agentkit.testing import ScriptedLLM, call, say
+from agentkit.tracing import OpenTelemetry
 
 
 @pytest.fixture(autouse=True)
@@ -47,3 +51,75 @@ def make_agent(*lines, name="helper", **options):
 def make_agent_fixture():
     """The function that makes such an agent."""
     return make_agent
+
+
+@pytest.fixture
+def serving():
+    """A function that starts a server of a class of handlers on this machine; it ends with the test."""
+    with contextlib.ExitStack() as ends:
+
+        def start(handler):
+            server = ends.enter_context(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler))
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            ends.callback(thread.join)
+            ends.callback(server.shutdown)
+            return server
+
+        yield start
+
+
+class Kept:
+    """The SDK of OpenTelemetry with everything in memory, and listeners that tell it."""
+
+    def __init__(self):
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+        from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+        self.exporter, self.reader = InMemorySpanExporter(), InMemoryMetricReader()
+        self.tracers, self.meters = TracerProvider(), MeterProvider([self.reader])
+        self.tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
+
+    def listener(self, *, content=False):
+        """A listener that tells this SDK."""
+        return OpenTelemetry(content=content, tracer_provider=self.tracers, meter_provider=self.meters)
+
+    @property
+    def spans(self):
+        """The spans that have ended, in the order in which they began."""
+        return sorted(self.exporter.get_finished_spans(), key=lambda span: span.start_time)
+
+    def span(self, name):
+        """The only span of that name."""
+        (span,) = [span for span in self.spans if span.name == name]
+        return span
+
+    def tree(self):
+        """The names of the spans, each as far in as it is a child of others."""
+        depths = {None: -1}
+        told = []
+        for span in self.spans:
+            depths[span.context.span_id] = depths[span.parent.span_id if span.parent else None] + 1
+            told.append(f"{'  ' * depths[span.context.span_id]}{span.name}")
+        return told
+
+    def points(self, name):
+        """The points of one metric."""
+        found = self.reader.get_metrics_data()
+        metrics = [
+            metric for each in found.resource_metrics for scope in each.scope_metrics for metric in scope.metrics
+        ]
+        return [point for metric in metrics if metric.name == name for point in metric.data.data_points]
+
+
+@pytest.fixture
+def kept():
+    """A new SDK that keeps all it hears in memory."""
+    pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is not installed")
+    kept = Kept()
+    yield kept
+    kept.tracers.shutdown()
+    kept.meters.shutdown()

@@ -57,6 +57,7 @@ def test_run_says_whose_it_is():
     """The span of a run says its id and agent; what set it to work, its session and where it was only if known."""
     assert names.of_run(SOURCE) == {
         "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.id": "helper",
         "gen_ai.agent.name": "helper",
         "agentkit.run.id": "r1",
     }
@@ -126,14 +127,9 @@ def test_response_of_another_provider(tariff, provider):
     assert names.of_response(response).get("gen_ai.provider.name") == provider
 
 
-def test_call_says_what_was_decided():
-    """A tool call says its decision without reason and evidence, which may be pieces of what was said."""
-    decision = Decision("ask", "level", "It is SYSTEM.", evidence="rm -rf")
-    work = ToolUse(SOURCE, ToolCall("c1", "look", "{}"), decision)
-    assert names.of_decision(decision) == {
-        "agentkit.decision.verdict": "ask",
-        "agentkit.decision.rule": "level",
-    }
+def test_call_has_the_description_of_its_tool():
+    """A tool call has the description of its tool, if it has one."""
+    work = ToolUse(SOURCE, ToolCall("c1", "look", "{}"), Decision("ask", "level", "It is SYSTEM."))
     assert "gen_ai.tool.description" not in names.of_call(work)
     work.description = "Look."
     assert names.of_call(work)["gen_ai.tool.description"] == "Look."

@@ -45,6 +45,33 @@ def test_path_is_read_by_name_alone(path, names):
     assert components(path, ROOT, "/link/to/work") == names
 
 
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("sub\\a.txt", ("sub", "a.txt")),
+        (r"C:\work\sub\..\a.txt", ("a.txt",)),
+        ("C:/work", ()),
+        ("sub/.\\a.b", ("sub", "a.b")),
+    ],
+)
+def test_backslashes_separate_names_on_windows(path, names):
+    """On Windows both slashes separate names, and a path may begin with the drive of the workspace."""
+    assert components(path, r"C:\work", windows=True) == names
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        *((path, Blocked) for path in (r"..\x", r"a\..\..\x", r"D:\work\a", r"C:\works", r"\\host\a", r"\a", "C:a")),
+        *((path, ToolError) for path in ("a.txt:stream", "a.", "b /a", "NUL", "sub/con.txt", "COM1", "a?", "lpt1.log")),
+    ],
+)
+def test_paths_that_windows_reads_otherwise_are_refused(path, error):
+    """On Windows, other drives and shares are outside, and streams, devices and ends that are dropped are refused."""
+    with pytest.raises(error):
+        components(path, r"C:\work", windows=True)
+
+
 @pytest.mark.parametrize("path", ["..", "/etc/passwd", f"{ROOT}2/a", f"{ROOT}/../a", "a/../../work/a"])
 def test_path_out_of_the_workspace_is_blocked(path):
     """A path that leads out, be it only on its way, is blocked, with the remedy."""

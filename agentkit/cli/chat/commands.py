@@ -12,11 +12,10 @@ import click
 from agentkit._dataclass import dataclass
 from agentkit.agents.result import Resumption
 from agentkit.cli.chat.conversation import ChatState
-from agentkit.cli.chat.export import save
 from agentkit.cli.conversations import configured_session
-from agentkit.cli.display import line_text
-from agentkit.cli.run_page import summary_line
+from agentkit.cli.export import save, summary_line
 from agentkit.cli.sessions import undo_text
+from agentkit.cli.terminal import line_text
 from agentkit.errors import AgentKitError, ConfigError, SessionError
 from agentkit.event_rendering import count_text, suggestion, tokens_text
 from agentkit.levels import SafetyLevel
@@ -26,7 +25,7 @@ from agentkit.sessions.session import Session
 from agentkit.usage import shown_cost
 
 if TYPE_CHECKING:
-    from agentkit.cli.chat.frontend import Front
+    from agentkit.cli.chat.screen import Front
 
 _COMMAND = re.compile(r"/([a-z?]\w*)(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 _MOST_SHOWN_CHARS = 300
@@ -210,11 +209,11 @@ def tell_session(conversation: ChatState, front: Front) -> None:
     messages = conversation.messages
     front.tell(f"Session {conversation.name or 'without a name'}, {count_text(len(messages), 'message')}.", "dim")
     asked = next((each for each in reversed(messages) if isinstance(each, UserMessage)), None)
-    said = next((each for each in reversed(messages) if isinstance(each, AssistantMessage) and each.text), None)
+    answer = next((each for each in reversed(messages) if isinstance(each, AssistantMessage) and each.text), None)
     if asked is not None:
         front.tell(f"> {line_text(conversation.prompt, _MOST_SHOWN_CHARS)}", "dim")
-    if said is not None:
-        front.markdown(said.text)
+    if answer is not None:
+        front.markdown(answer.text)
     if conversation.has_left_run:
         front.tell("A run of this session did not end. To continue it: /resume", "yellow")
 

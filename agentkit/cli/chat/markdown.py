@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from agentkit.cli.display import clean
-from agentkit.lines import split_lines
+from agentkit.cli.terminal import clean
+from agentkit.text_encoding import split_lines
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -204,20 +204,20 @@ def _shown(tokens: list[Token], item: int | None) -> Iterator[Token]:
 def _shown_inline(tokens: list[Token]) -> Iterator[Token]:
     from markdown_it.token import Token
 
-    target, said = "", ""
+    target, answer = "", ""
     for token in tokens:
-        said += token.content
+        answer += token.content
         match token.type:
             case "softbreak":
                 yield Token("hardbreak", "br", 0)
             case "image":
                 yield Token("text", "", 0, content=f"[image: {token.content}] ({token.attrs.get('src', '')})")
             case "link_open":
-                target, said = str(token.attrs.get("href", "")), ""
+                target, answer = str(token.attrs.get("href", "")), ""
                 yield token
             case "link_close":
                 yield token
-                if said not in (target, target.removeprefix("mailto:")):
+                if answer not in (target, target.removeprefix("mailto:")):
                     yield Token("text", "", 0, content=f" ({target})")
             case _:
                 yield token

@@ -22,7 +22,7 @@ from agentkit.cli.ask import APPROVED, IGNORE_PRICE, ended, is_unpriced, limit_e
 from agentkit.cli.ask_options import RECORD, conversing, with_files
 from agentkit.cli.chat.commands import LEAVING, OFFLINE, command_in, run_command, tell_session, unescaped
 from agentkit.cli.chat.conversation import ChatState
-from agentkit.cli.chat.frontend import Front
+from agentkit.cli.chat.screen import Front
 from agentkit.cli.settings import Settings
 from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, LIMIT, shown_word, tell, tell_error
 from agentkit.errors import AgentKitError
@@ -57,7 +57,7 @@ Exit codes: 0 answered, or left by a person; else as `agentkit ask --help` says,
 def chat(**options: Any) -> int:
     """Chat with a model that has tools; PROMPT is the first prompt, and /help lists the commands.
 
-    Calls that need approval are asked about in place. The conversation is kept, and -c continues it. Piped input is a
+    Calls that need approval are asked about in place. The conversation is stored, and -c continues it. Piped input is a
     prompt a line, with answers as plain text on stdout.
     """
     from agentkit.cli.ask_options import AskOptions
@@ -135,11 +135,11 @@ class ChatDispatcher:
 
     def _run(self, prompt: str | Resumption) -> int:
         front, conversation = self._front, self.conversation
-        said = with_files(prompt) if self._is_person and isinstance(prompt, str) else None
+        content = with_files(prompt) if self._is_person and isinstance(prompt, str) else None
         front.model = conversation.llm.model
         front.begin()
         try:
-            with stoppable(), closing(conversation.stream(prompt, said)) as events:
+            with stoppable(), closing(conversation.stream(prompt, content)) as events:
                 for event in events:
                     front.hear(event)
         except KeyboardInterrupt:
@@ -199,7 +199,7 @@ def talk(order: AskOptions) -> int:
 
 
 def _kept(order: AskOptions) -> KeptApprovals | None:
-    """The store of kept approvals; None if nothing of this chat is kept."""
+    """The store of kept approvals; None if nothing of this chat is stored."""
     from agentkit.cli.approvals import KeptApprovals
 
     return None if order.no_session else KeptApprovals()
@@ -211,7 +211,7 @@ def _at_terminal(order: AskOptions, settings: Settings, llm: LLM) -> int:
 
     @cache
     def room() -> ChatDispatcher:
-        from agentkit.cli.chat.frontend import TerminalFrontend
+        from agentkit.cli.chat.screen import TerminalFrontend
 
         front = TerminalFrontend(keyboard, yes=order.yes, kept=_kept(order))
         return ChatDispatcher(order, settings, llm, front, is_person=True)
@@ -232,7 +232,7 @@ def _at_terminal(order: AskOptions, settings: Settings, llm: LLM) -> int:
 
 def _through_lines(order: AskOptions, settings: Settings, llm: LLM) -> int:
     """Answer piped prompts, one per line; or chat with a person whose terminal can only print."""
-    from agentkit.cli.chat.frontend import PlainFrontend
+    from agentkit.cli.chat.screen import PlainFrontend
 
     is_person = sys.stdin is not None and sys.stdin.isatty()
     front = PlainFrontend(as_json=order.as_json, yes=order.yes, kept=_kept(order))
@@ -318,10 +318,10 @@ def _completions(place: str | None, begun: str) -> Iterable[tuple[str, str]]:
 
 def _load(llm: LLM) -> None:
     """Import what the first answer needs, while the person types."""
-    from agentkit.cli.chat import frontend
+    from agentkit.cli.chat import screen
     from agentkit.cli.chat.markdown import load
 
-    _ = frontend
+    _ = screen
     load()
     llm.prepare()
 
@@ -332,7 +332,7 @@ def _recording(order: AskOptions) -> Iterator[None]:
     if order.record is None:
         yield
         return
-    from agentkit.testing.cassettes import record
+    from agentkit.testing.scripted_llm import record
 
     with record(order.record):
         yield

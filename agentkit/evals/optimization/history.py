@@ -58,7 +58,7 @@ class SearchLog:
     """The answers given in a search, and each resulting candidate, in a file that only its owner can read.
 
     `key` identifies the search. Each answer is on disk before it is used. An incomplete last line, left by a crash, is
-    removed. Without a path, everything is kept in memory. `usage` and `charged` are the totals so far; requests in
+    removed. Without a path, everything stays in memory. `usage` and `charged` are the totals so far; requests in
     flight count in `charged` at their maximum. Raises SessionError if the file cannot be used, belongs to another
     search, or is in use.
     """
@@ -89,8 +89,8 @@ class SearchLog:
         """Log the measurement of a case, its cost, and the total charge so far."""
         failure = None if measured.failure is None else asdict(measured.failure)
         half, candidate, case = key
-        told = {"half": half, "candidate": candidate, "case": case, "score": measured.score, "failure": failure}
-        self._add({"measured": told, **_spent(taken, charged)})
+        data = {"half": half, "candidate": candidate, "case": case, "score": measured.score, "failure": failure}
+        self._add({"measured": data, **_spent(taken, charged)})
 
     def add_proposal(self, question: Propose, proposal: Proposal, taken: AnswerCost, charged: Charge) -> None:
         """Log a proposal, its cost, and the total charge so far."""
@@ -104,8 +104,8 @@ class SearchLog:
     def add_tried(self, tried: EvaluatedCandidate) -> None:
         """Log the verdict on a round's candidate, with all its texts, unless it is logged already."""
         if tried.candidate.round not in self.tried:
-            told = {"id": tried.candidate.id, "verdict": tried.verdict, "score": tried.score}
-            self._add({"tried": told | asdict(tried.candidate)})
+            data = {"id": tried.candidate.id, "verdict": tried.verdict, "score": tried.score}
+            self._add({"tried": data | asdict(tried.candidate)})
 
     def close(self) -> None:
         """Close the file, so that another process can continue the search."""
@@ -145,30 +145,30 @@ class SearchLog:
     def _apply(self, data: Data) -> None:
         """Apply a line; keys added by later versions are ignored."""
         key: Key | int | None = None
-        if (told := data.get("measured")) is not None:
-            key = (told["half"], told["candidate"], told["case"])
-            failure = None if told["failure"] is None else FailedCase(**_tuples(told["failure"]))
-            self.measured[key] = CaseMeasurement(float(told["score"]), failure)
-        if (told := data.get("proposal")) is not None:
-            key = int(told["round"])
-            self._proposals[key] = (told["parent"], told["part"], Proposal(told["text"], told["reason"]))
-        if (told := data.get("tried")) is not None:
-            candidate = Candidate(**_tuples({name: told[name] for name in _CANDIDATE}))
-            self.tried[candidate.round] = EvaluatedCandidate(candidate, told["verdict"], told["score"])
+        if (fields := data.get("measured")) is not None:
+            key = (fields["half"], fields["candidate"], fields["case"])
+            failure = None if fields["failure"] is None else FailedCase(**_tuples(fields["failure"]))
+            self.measured[key] = CaseMeasurement(float(fields["score"]), failure)
+        if (fields := data.get("proposal")) is not None:
+            key = int(fields["round"])
+            self._proposals[key] = (fields["parent"], fields["part"], Proposal(fields["text"], fields["reason"]))
+        if (fields := data.get("tried")) is not None:
+            candidate = Candidate(**_tuples({name: fields[name] for name in _CANDIDATE}))
+            self.tried[candidate.round] = EvaluatedCandidate(candidate, fields["verdict"], fields["score"])
         if key is not None:
-            told = data["taken"]
-            usage = decode_part(Usage, told["usage"])
-            self.taken[key] = AnswerCost(usage, int(told["tool_calls"]), float(told["seconds"]))
-        if (told := data.get("charged")) is not None:
-            self.charged = _charge_in(told)
+            fields = data["taken"]
+            usage = decode_part(Usage, fields["usage"])
+            self.taken[key] = AnswerCost(usage, int(fields["tool_calls"]), float(fields["seconds"]))
+        if (fields := data.get("charged")) is not None:
+            self.charged = _charge_in(fields)
 
 
 _CANDIDATE = ("texts", "parents", "round", "reason")
 
 
 def _spent(taken: AnswerCost, charged: Charge) -> Data:
-    told = {"usage": encode_part(taken.usage), "tool_calls": taken.tool_calls, "seconds": taken.seconds}
-    return {"taken": told, "charged": asdict(charged)}
+    data = {"usage": encode_part(taken.usage), "tool_calls": taken.tool_calls, "seconds": taken.seconds}
+    return {"taken": data, "charged": asdict(charged)}
 
 
 def _charge_in(told: Mapping[str, Any]) -> Charge:
@@ -290,11 +290,11 @@ class SearchEnvironment:
         known = self.lineage.proposal(question)
         if known is not None:
             return known
-        said, usage = within(self.room, lambda: self.proposer.propose(question, self.limits))
-        if isinstance(said, Proposal):
+        proposal, usage = within(self.room, lambda: self.proposer.propose(question, self.limits))
+        if isinstance(proposal, Proposal):
             with self.budget.lock:  # so that the logged charge never decreases
-                self.lineage.add_proposal(question, said, AnswerCost(usage), self.budget.charged)
-        return said
+                self.lineage.add_proposal(question, proposal, AnswerCost(usage), self.budget.charged)
+        return proposal
 
     def set_aside(self, candidate: Candidate) -> None:
         """Reserve the cost of the held-out cases with a candidate, plus a margin, by excluding it from `room`."""

@@ -16,8 +16,8 @@ from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
 from agentkit.agents.run_config import LINEAGE
 from agentkit.errors import ConfigError
-from agentkit.evals.agent_variants import standing_order
 from agentkit.evals.case import Case
+from agentkit.evals.metrics import bootstrap, permutation
 from agentkit.evals.optimization.candidates import INSTRUCTION, TOOLS, Candidate, texts_of, with_texts
 from agentkit.evals.optimization.history import (
     HELD_OUT,
@@ -31,7 +31,7 @@ from agentkit.evals.optimization.history import (
 )
 from agentkit.evals.optimization.proposals import Proposer, Writer
 from agentkit.evals.optimization.search import KEPT, EvaluatedCandidate, Search, SearchStopped
-from agentkit.evals.statistics import bootstrap, permutation
+from agentkit.evals.run_config import standing_order
 from agentkit.evals.suite import Suite
 from agentkit.event_rendering import count_text
 from agentkit.llm.client import LLM
@@ -300,14 +300,14 @@ def halves_of(suite: Suite, held_out: float | Suite) -> dict[str, DatasetHalf]:
 def drive(search: Search, answer: Callable[[Any], Any]) -> None:
     """Answer the search's steps until it ends, or no answer is possible."""
     steps = search.steps()
-    said: Any = None
+    answered: Any = None
     while True:
         try:
-            said = answer(steps.send(said))
+            answered = answer(steps.send(answered))
         except StopIteration:
             return
-        if isinstance(said, SearchStopped):
-            search.ended = said.reason
+        if isinstance(answered, SearchStopped):
+            search.ended = answered.reason
             steps.close()
             return
 
@@ -345,5 +345,5 @@ def _key(agent: Agent[Any], original: Candidate, halves: dict[str, DatasetHalf],
     tools = [[tool.name, tool.parameters, tool.level.name] for tool in agent.tools]
     parts = [[half.suite.digest, half.ids] for half in halves.values()]
     texts = [standing_order(agent), *(tool.description for tool in agent.tools)]
-    told = [original.id, texts, str(agent.llm.tariff), tools, parts, settings.seed, settings.batch]
-    return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    entries = [original.id, texts, str(agent.llm.tariff), tools, parts, settings.seed, settings.batch]
+    return sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()

@@ -198,8 +198,8 @@ class Search:
 
     def _part(self, parent: Candidate, failures: Sequence[FailedCase]) -> str:
         """Choose the parts in turn; of the tools, only those mentioned in the failures, if any are."""
-        told = set(_NAME.findall("\n".join(map(str, failures))))
-        spoken_of = [part for part in parent.texts if not tool_of(part) or tool_of(part) in told]
+        mentioned = set(_NAME.findall("\n".join(map(str, failures))))
+        spoken_of = [part for part in parent.texts if not tool_of(part) or tool_of(part) in mentioned]
         parts = spoken_of or list(parent.texts)
         turn = self._turns.get(parent.id, 0)
         self._turns[parent.id] = turn + 1

@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from agentkit.documents.search_terms import Terms, indexed
 from agentkit.errors import KnowledgeError, SessionError
-from agentkit.knowledge.chunks import Between, Chunk, Document, SearchScope, wanted_values
+from agentkit.knowledge.chunks import Between, SearchScope, wanted_values
 from agentkit.knowledge.stores.store import (
     BESIDE,
     SCHEMA_VERSION,
     Found,
+    SQLChunkStore,
     StoredDocument,
     Vector,
     check_length,
-    checked_metadata,
-    embedded_text,
     heading_of,
 )
 from agentkit.sessions.stores import postgres_database
@@ -89,10 +87,6 @@ class KnowledgeDatabase(postgres_database.PostgresDatabase):
 MAX_INDEXED = 2_000
 """The longest vectors that pgvector can index; longer ones are scanned sequentially."""
 
-_DOCUMENTS = (
-    "SELECT source, title, kind, fingerprint, added, metadata, (SELECT COUNT(*) FROM passages WHERE document ="
-    ' documents.id) FROM documents WHERE space = %s AND starts_with(source, %s) ORDER BY source COLLATE "C"'
-)
 _FORGET = "DELETE FROM documents WHERE space = %s AND source = ANY(%s) RETURNING source"
 _PUT = (
     "INSERT INTO documents (space, source, title, kind, fingerprint, added, metadata)"
@@ -132,16 +126,9 @@ _INDEX = (
     " USING hnsw ((vector::vector({length})) vector_cosine_ops)"
     " WHERE vector_dims(vector) = {length}"
 )
-_PASSAGES = (
-    "SELECT passages.id, text, source, title, kind, section, first_line, last_line, page, metadata FROM passages"
-    " JOIN documents ON documents.id = document WHERE passages.id = ANY(%s)"
-)
-_TEXTS = (
-    "SELECT source, text FROM documents JOIN passages ON document = documents.id WHERE space = %s AND source = ANY(%s)"
-)
 _WITHOUT_VECTOR = (
     "SELECT passages.id, title, section, text FROM passages JOIN documents ON documents.id = document"
-    " WHERE space = %s AND NOT EXISTS (SELECT FROM vectors WHERE passage = passages.id) LIMIT %s"
+    " WHERE space = ? AND NOT EXISTS (SELECT FROM vectors WHERE passage = passages.id) LIMIT ?"
 )
 _DROP_VECTORS = (
     "DELETE FROM vectors USING passages, documents"
@@ -152,31 +139,30 @@ _GIVE_VECTOR = (
     "INSERT INTO vectors (passage, vector) SELECT id, %s::vector FROM passages WHERE id = %s"
     " ON CONFLICT (passage) DO UPDATE SET vector = excluded.vector"
 )
-_KEEP_PLACE = (
-    "INSERT INTO places (space, place, metadata) VALUES (%s, %s, %s)"
-    " ON CONFLICT (space, place) DO UPDATE SET metadata = excluded.metadata"
-)
 
 
-class PostgresChunkStore:
+class PostgresChunkStore(SQLChunkStore):
     """Stores chunks in the schema `agentkit_knowledge` of a database. Only vectors need the extension pgvector."""
+
+    mark, collation, pattern_test = "%s", '"C"', "LIKE"
 
     def __init__(self, url: str) -> None:
         self._server = KnowledgeDatabase(url)
+        super().__init__(self._server)
 
     def __repr__(self) -> str:
         return f"PostgresStore({self._server.shown!r})"
 
-    def documents(self, space: str, prefix: str = "") -> list[Document]:
-        """The documents of a space whose source has the prefix, ordered by source."""
-        with self._server.using() as connection:
-            rows = connection.execute(_DOCUMENTS, (space, prefix)).fetchall()
-        return [replace(Document(*row[:5]), metadata=checked_metadata(row[5]), passages=row[6]) for row in rows]
-
     def put(self, space: str, kept: StoredDocument) -> None:
         """Store a document, replacing the one of the same source, in one transaction."""
         document = kept.document
-        values = (document.title, document.kind, document.fingerprint, document.added, _json(document.metadata))
+        values = (
+            document.title,
+            document.kind,
+            document.fingerprint,
+            document.added,
+            json.dumps(dict(document.metadata)),
+        )
         if kept.vectors:
             self._server.prepare_vectors(_index_of(kept.vectors))
         with self._server.writing() as connection:
@@ -198,7 +184,7 @@ class PostgresChunkStore:
 
     def find_words(self, scope: SearchScope, terms: Terms, limit: int) -> Found:
         """Find chunks that contain some of the words, ranked by their number and rarity."""
-        condition, values = _condition(scope)
+        condition, values = self._condition(scope)
         configs = ["english"] * len(terms.words) + ["simple"] * len(terms.variants)
         given = (configs, [*terms.words, *terms.variants], *values, limit, BESIDE)
         with self._server.using() as connection:
@@ -208,7 +194,7 @@ class PostgresChunkStore:
     def find_vector(self, scope: SearchScope, vector: Vector, limit: int) -> Found:
         """Find the chunks with the nearest vectors by cosine; approximate for large collections."""
         self._server.prepare_vectors()
-        condition, values = _condition(scope)
+        condition, values = self._condition(scope)
         statement = _FIND_VECTORS.format(length=len(vector), condition=condition)
         wanted = _written(vector)
         with self._server.writing() as connection:
@@ -220,23 +206,10 @@ class PostgresChunkStore:
             connection.execute("SET LOCAL hnsw.iterative_scan = strict_order")
             return connection.execute(statement, (wanted, *values, wanted, limit)).fetchall()
 
-    def passages(self, numbers: Sequence[int]) -> dict[int, Chunk]:
-        """Load the chunks of these numbers that still exist."""
-        with self._server.using() as connection:
-            rows = connection.execute(_PASSAGES, (list(numbers),)).fetchall()
-        return {row[0]: replace(Chunk(*row[1:9]), metadata=checked_metadata(row[9]), number=row[0]) for row in rows}
-
-    def texts(self, space: str, sources: Sequence[str]) -> dict[str, str]:
-        """The texts of single-chunk documents, by source."""
-        with self._server.using() as connection:
-            return dict(connection.execute(_TEXTS, (space, list(sources))).fetchall())
-
     def without_vector(self, space: str, limit: int) -> dict[int, str]:
         """Some chunks without a vector."""
         self._server.prepare_vectors()
-        with self._server.using() as connection:
-            rows = connection.execute(_WITHOUT_VECTOR, (space, limit)).fetchall()
-        return {number: embedded_text(*texts) for number, *texts in rows}
+        return self._unembedded(_WITHOUT_VECTOR, space, limit)
 
     def give_vectors(self, vectors: Mapping[int, Vector]) -> None:
         """Store the vectors of chunks."""
@@ -250,59 +223,22 @@ class PostgresChunkStore:
         with self._server.writing() as connection:
             connection.execute(_DROP_VECTORS, (space,))
 
-    def keep_place(self, space: str, place: str, metadata: Mapping[str, object]) -> None:
-        """Store a place that was added."""
-        with self._server.writing() as connection:
-            connection.execute(_KEEP_PLACE, (space, place, _json(metadata)))
+    def _pattern(self, source: str) -> str:
+        escaped = source.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        return escaped.replace("*", "%")
 
-    def drop_places(self, space: str, places: Iterable[str]) -> None:
-        """Delete places."""
-        with self._server.writing() as connection:
-            connection.execute("DELETE FROM places WHERE space = %s AND place = ANY(%s)", (space, list(places)))
-
-    def places(self, space: str) -> dict[str, Mapping[str, object]]:
-        """The places that were added."""
-        with self._server.using() as connection:
-            rows = connection.execute("SELECT place, metadata FROM places WHERE space = %s ORDER BY place", (space,))
-            return {place: checked_metadata(metadata) for place, metadata in rows.fetchall()}
-
-    def close(self) -> None:
-        """Close the connection; the next use reconnects."""
-        self._server.close()
-
-
-def _condition(scope: SearchScope) -> tuple[str, list[Any]]:
-    """The SQL condition of a scope, and its values."""
-    parts, values = ["documents.space = %s"], [scope.space]
-    if scope.source is not None:
-        escaped = scope.source.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        parts.append("documents.source LIKE %s")
-        values.append(escaped.replace("*", "%"))
-    if scope.kind is not None:
-        parts.append("documents.kind = %s")
-        values.append(scope.kind)
-    for key, wanted in scope.metadata.items():
-        test, compared = _test(key, wanted)
-        parts.append(test)
-        values += compared
-    return " AND ".join(parts), values
-
-
-def _test(key: str, wanted: Any) -> tuple[str, list[Any]]:
-    """The SQL test of a metadata value. Numbers are compared with numbers, texts with texts."""
-    if not isinstance(wanted, Between):
-        choices = [json.dumps({key: value}) for value in wanted_values(wanted)]
-        return "documents.metadata @> ANY(%s::jsonb[])", [choices]
-    ends = [(sign, end) for sign, end in ((">=", wanted.low), ("<=", wanted.high)) if end is not None]
-    is_text = isinstance(ends[0][1], str)
-    value = "(documents.metadata ->> %s)" + (' COLLATE "C"' if is_text else "::numeric")
-    tests = " AND ".join(f"{value} {sign} %s" for sign, _ in ends)
-    compared = [each for _, end in ends for each in (key, end)]
-    kind = "string" if is_text else "number"
-    return (
-        f"CASE jsonb_typeof(documents.metadata -> %s) WHEN '{kind}' THEN {tests} ELSE false END",
-        [key, *compared],
-    )
+    def _test(self, key: str, wanted: Any) -> tuple[str, list[Any]]:
+        if not isinstance(wanted, Between):
+            choices = [json.dumps({key: value}) for value in wanted_values(wanted)]
+            return "documents.metadata @> ANY(?::jsonb[])", [choices]
+        ends = [(sign, end) for sign, end in ((">=", wanted.low), ("<=", wanted.high)) if end is not None]
+        is_text = isinstance(ends[0][1], str)
+        value = "(documents.metadata ->> ?)" + (' COLLATE "C"' if is_text else "::numeric")
+        tests = " AND ".join(f"{value} {sign} ?" for sign, _ in ends)
+        compared = [each for _, end in ends for each in (key, end)]
+        kind = "string" if is_text else "number"
+        test = f"CASE jsonb_typeof(documents.metadata -> ?) WHEN '{kind}' THEN {tests} ELSE false END"
+        return test, [key, *compared]
 
 
 def _index_of(vectors: Sequence[Vector]) -> str:
@@ -313,7 +249,3 @@ def _index_of(vectors: Sequence[Vector]) -> str:
 
 def _written(vector: Vector) -> str:
     return json.dumps([float(f"{number:.8g}") for number in vector])
-
-
-def _json(metadata: Mapping[str, object]) -> str:
-    return json.dumps(dict(metadata))

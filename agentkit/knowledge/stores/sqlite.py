@@ -5,32 +5,29 @@ from __future__ import annotations
 import json
 import sqlite3
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from heapq import nlargest
 from itertools import accumulate
 from math import isfinite
 from operator import mul
 from pathlib import Path
 from sqlite3 import Connection
-from types import NoneType
 from typing import Any
 
 from agentkit.documents.search_terms import Terms, indexed
 from agentkit.errors import KnowledgeError, SessionError
-from agentkit.knowledge.chunks import Between, Chunk, Document, SearchScope, wanted_values
+from agentkit.knowledge.chunks import Between, SearchScope, wanted_values
 from agentkit.knowledge.stores.store import (
     BESIDE,
     SCHEMA_VERSION,
     Found,
+    SQLChunkStore,
     StoredDocument,
     Vector,
     check_length,
-    checked_metadata,
     checked_row,
     damaged,
-    embedded_text,
     heading_of,
 )
 from agentkit.sessions.stores import sqlite_database
@@ -95,10 +92,6 @@ _MAX_SCORED = 5_000
 _MAX_USUAL = 2
 """The most words that are scored of those that most chunks contain."""
 
-_DOCUMENTS = (
-    "SELECT source, title, kind, fingerprint, added, metadata, (SELECT COUNT(*) FROM passages WHERE document ="
-    " documents.id) FROM documents WHERE space = ? AND substr(source, 1, ?) = ? ORDER BY source"
-)
 _PUT = "INSERT INTO documents (space, source, title, kind, fingerprint, added, metadata) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _PUT_PASSAGE = (
     "INSERT INTO passages (document, text, section, first_line, last_line, page, vector) VALUES (?, ?, ?, ?, ?, ?, ?)"
@@ -121,14 +114,6 @@ _FIND_VECTORS = (
     "SELECT passages.id, vector FROM passages JOIN documents ON documents.id = passages.document"
     " WHERE vector IS NOT NULL AND "
 )
-_PASSAGES = (
-    "SELECT passages.id, text, source, title, kind, section, first_line, last_line, page, metadata FROM passages"
-    " JOIN documents ON documents.id = passages.document WHERE passages.id IN (SELECT value FROM json_each(?))"
-)
-_TEXTS = (
-    "SELECT source, text FROM documents JOIN passages ON document = documents.id"
-    " WHERE space = ? AND source IN (SELECT value FROM json_each(?))"
-)
 _WITHOUT_VECTOR = (
     "SELECT passages.id, title, section, text FROM passages JOIN documents ON documents.id = passages.document"
     " WHERE vector IS NULL AND space = ? LIMIT ?"
@@ -138,19 +123,16 @@ _DROP_VECTORS = (
     " AND vector IS NOT NULL"
 )
 _HAS = "EXISTS (SELECT 1 FROM json_each(documents.metadata) WHERE key = ? AND {})"
-_TEXT, _NUMBER, _LINE = (str,), (float, int), (int, NoneType)
-_DOCUMENT_ROW = (_TEXT, _TEXT, _TEXT, _TEXT, _NUMBER, _TEXT, (int,))
-_PASSAGE_ROW = ((int,), _TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _LINE, _LINE, _LINE, _TEXT)
-"""The expected column types: SQLite stores values of any type in any column."""
-
-_KEEP_PLACE = "INSERT OR REPLACE INTO places (space, place, metadata) VALUES (?, ?, ?)"
 
 
-class SQLiteChunkStore:
+class SQLiteChunkStore(SQLChunkStore):
     """Stores chunks in one file, or in memory with `:memory:`. Vectors are compared one by one."""
+
+    collation, pattern_test = "BINARY", "GLOB"
 
     def __init__(self, place: str) -> None:
         self._file = KnowledgeFile(place)
+        super().__init__(self._file)
 
     def __repr__(self) -> str:
         return f"SqliteStore({self._file.place!r})"
@@ -160,18 +142,18 @@ class SQLiteChunkStore:
         """The files of the database, which must not be added as documents."""
         return self._file.files
 
-    def documents(self, space: str, prefix: str = "") -> list[Document]:
-        """The documents of a space whose source has the prefix, ordered by source."""
-        with self._file.using() as connection:
-            rows = connection.execute(_DOCUMENTS, (space, len(prefix), prefix)).fetchall()
-        return [_document(checked_row(row, *_DOCUMENT_ROW)) for row in rows]
-
     def put(self, space: str, kept: StoredDocument) -> None:
         """Store a document, replacing the one of the same source, in one transaction."""
         document = kept.document
         words = [(heading_of(document, piece), indexed(piece.text)) for piece in kept.pieces]
         vectors = [_packed(vector) for vector in kept.vectors] if kept.vectors else [None] * len(words)
-        values = (document.title, document.kind, document.fingerprint, document.added, _json(document.metadata))
+        values = (
+            document.title,
+            document.kind,
+            document.fingerprint,
+            document.added,
+            json.dumps(dict(document.metadata)),
+        )
         with self._file.writing() as connection:
             _forget(connection, space, document.source)
             row = connection.execute(_PUT, (space, document.source, *values)).lastrowid
@@ -196,13 +178,15 @@ class SQLiteChunkStore:
         """Find chunks that contain some of the words, ranked by BM25."""
         if not terms:
             return []
-        condition, values = _condition(scope)
+        condition, values = self._condition(scope)
         query = _FIND_WORDS.format(condition)
         found: dict[int, float] = {}
         with self._file.using() as connection:
             for match, most in (*_stages(connection, terms, limit), (terms.matching(_COLUMNS), -1)):
                 given = (*WEIGHTS, match, *values, most, limit, BESIDE)
-                for number, score in (checked_row(row, (int,), _NUMBER) for row in connection.execute(query, given)):
+                for number, score in (
+                    checked_row(row, (int,), (float, int)) for row in connection.execute(query, given)
+                ):
                     found.setdefault(number, score)
                 if len(found) >= limit:
                     break
@@ -210,34 +194,15 @@ class SQLiteChunkStore:
 
     def find_vector(self, scope: SearchScope, vector: Vector, limit: int) -> Found:
         """Find the chunks with the nearest vectors by cosine."""
-        condition, values = _condition(scope)
+        condition, values = self._condition(scope)
         wanted = array("f", vector)
         with self._file.using() as connection:
             rows = connection.execute(f"{_FIND_VECTORS}{condition}", values).fetchall()
         return nlargest(limit, _cosines(rows, wanted), key=lambda found: (found[1], -found[0]))
 
-    def passages(self, numbers: Sequence[int]) -> dict[int, Chunk]:
-        """Load the chunks of these numbers that still exist."""
-        with self._file.using() as connection:
-            rows = connection.execute(_PASSAGES, (json.dumps(list(numbers)),)).fetchall()
-        checked = (checked_row(row, *_PASSAGE_ROW) for row in rows)
-        return {
-            number: replace(Chunk(*known), metadata=_metadata(metadata), number=number)
-            for number, *known, metadata in checked
-        }
-
-    def texts(self, space: str, sources: Sequence[str]) -> dict[str, str]:
-        """The texts of single-chunk documents, by source."""
-        with self._file.using() as connection:
-            rows = connection.execute(_TEXTS, (space, json.dumps(list(sources)))).fetchall()
-        return dict(map(_two_texts, rows))
-
     def without_vector(self, space: str, limit: int) -> dict[int, str]:
         """Some chunks without a vector."""
-        with self._file.using() as connection:
-            rows = connection.execute(_WITHOUT_VECTOR, (space, limit)).fetchall()
-        checked = (checked_row(row, (int,), _TEXT, _TEXT, _TEXT) for row in rows)
-        return {number: embedded_text(*texts) for number, *texts in checked}
+        return self._unembedded(_WITHOUT_VECTOR, space, limit)
 
     def give_vectors(self, vectors: Mapping[int, Vector]) -> None:
         """Store the vectors of chunks."""
@@ -250,27 +215,20 @@ class SQLiteChunkStore:
         with self._file.writing() as connection:
             connection.execute(_DROP_VECTORS, (space,))
 
-    def keep_place(self, space: str, place: str, metadata: Mapping[str, object]) -> None:
-        """Store a place that was added."""
-        with self._file.writing() as connection:
-            connection.execute(_KEEP_PLACE, (space, place, _json(metadata)))
+    def _pattern(self, source: str) -> str:
+        return source.replace("[", "[[]").replace("?", "[?]")
 
-    def drop_places(self, space: str, places: Iterable[str]) -> None:
-        """Delete places."""
-        with self._file.writing() as connection:
-            rows = [(space, place) for place in places]
-            connection.executemany("DELETE FROM places WHERE space = ? AND place = ?", rows)
-
-    def places(self, space: str) -> dict[str, Mapping[str, object]]:
-        """The places that were added."""
-        with self._file.using() as connection:
-            found = connection.execute("SELECT place, metadata FROM places WHERE space = ? ORDER BY place", (space,))
-            rows = [checked_row(row, _TEXT, _TEXT) for row in found]
-        return {place: _metadata(metadata) for place, metadata in rows}
-
-    def close(self) -> None:
-        """Close the file; the next use reopens it."""
-        self._file.close()
+    def _test(self, key: str, wanted: Any) -> tuple[str, list[Any]]:
+        if isinstance(wanted, Between):
+            ends = [(sign, end) for sign, end in ((">=", wanted.low), ("<=", wanted.high)) if end is not None]
+            types = "'text'" if isinstance(ends[0][1], str) else "'integer', 'real'"
+            test = f"type IN ({types})" + "".join(f" AND value {sign} ?" for sign, _ in ends)
+            compared = [end if isinstance(end, str) else _number(end) for _, end in ends]
+        else:
+            tests = [_same(value) for value in wanted_values(wanted)]
+            test = f"({' OR '.join(test for test, _ in tests) or '0'})"
+            compared = [value for _, values in tests for value in values]
+        return _HAS.format(test), [key, *compared]
 
 
 def _stages(connection: Connection, terms: Terms, limit: int) -> Iterator[tuple[str, int]]:
@@ -322,34 +280,6 @@ def _forget(connection: Connection, space: str, source: str) -> bool:
     return row is not None
 
 
-def _condition(scope: SearchScope) -> tuple[str, list[Any]]:
-    """The SQL condition of a scope, and its values."""
-    parts, values = ["documents.space = ?"], [scope.space]
-    if scope.source is not None:
-        parts.append("documents.source GLOB ?")
-        values.append(scope.source.replace("[", "[[]").replace("?", "[?]"))
-    if scope.kind is not None:
-        parts.append("documents.kind = ?")
-        values.append(scope.kind)
-    for key, wanted in scope.metadata.items():
-        test, compared = _test(wanted)
-        parts.append(_HAS.format(test))
-        values += [key, *compared]
-    return " AND ".join(parts), values
-
-
-def _test(wanted: Any) -> tuple[str, list[Any]]:
-    """The SQL test of a metadata value. Numbers are compared with numbers, texts with texts."""
-    if isinstance(wanted, Between):
-        ends = [(sign, end) for sign, end in ((">=", wanted.low), ("<=", wanted.high)) if end is not None]
-        types = "'text'" if isinstance(ends[0][1], str) else "'integer', 'real'"
-        return f"type IN ({types})" + "".join(f" AND value {sign} ?" for sign, _ in ends), [
-            end if isinstance(end, str) else _number(end) for _, end in ends
-        ]
-    tests = [_same(value) for value in wanted_values(wanted)]
-    return f"({' OR '.join(test for test, _ in tests) or '0'})", [value for _, values in tests for value in values]
-
-
 def _same(value: Any) -> tuple[str, list[Any]]:
     """The SQL test that a metadata value equals this one; a plain comparison would treat true as 1."""
     if value is None or isinstance(value, bool):
@@ -362,23 +292,6 @@ def _same(value: Any) -> tuple[str, list[Any]]:
 def _number(value: Any) -> Any:
     """Convert integers that SQLite cannot represent to float."""
     return value if isinstance(value, float) or -(2**63) <= value < 2**63 else float(value)
-
-
-def _two_texts(row: Sequence[Any]) -> tuple[str, str]:
-    first, second = checked_row(row, _TEXT, _TEXT)
-    return first, second
-
-
-def _document(row: Sequence[Any]) -> Document:
-    return replace(Document(*row[:5]), metadata=_metadata(row[5]), passages=row[6])
-
-
-def _metadata(text: str) -> dict[str, Any]:
-    """Parse stored metadata. Raises KnowledgeError if it is invalid."""
-    try:
-        return checked_metadata(json.loads(text))
-    except (ValueError, RecursionError):
-        raise damaged(f"{text!r:.80} is no metadata") from None
 
 
 def _cosines(rows: Iterable[tuple[int, Any]], wanted: array[float]) -> Iterator[tuple[int, float]]:
@@ -395,7 +308,3 @@ def _cosines(rows: Iterable[tuple[int, Any]], wanted: array[float]) -> Iterator[
 
 def _packed(vector: Vector) -> bytes:
     return array("f", vector).tobytes()
-
-
-def _json(metadata: Mapping[str, object]) -> str:
-    return json.dumps(dict(metadata))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import replace
+from types import NoneType
+from typing import Any, ClassVar, Protocol
 
 from agentkit._dataclass import dataclass
 from agentkit.documents.search_terms import Terms
@@ -113,10 +116,14 @@ def checked_row(row: Sequence[Any], *kinds: tuple[type, ...]) -> Sequence[Any]:
 
 
 def checked_metadata(value: Any) -> dict[str, Any]:
-    """Validate stored metadata. Raises KnowledgeError if it is not a JSON object."""
-    if not isinstance(value, dict) or not is_shallow(value):
+    """Return stored metadata, parsed if it is a text. Raises KnowledgeError if it is not a JSON object."""
+    try:
+        metadata = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        metadata = None
+    if not isinstance(metadata, dict) or not is_shallow(metadata):
         raise damaged(f"{value!r:.80} is no metadata")
-    return value
+    return metadata
 
 
 def check_length(given: int, kept: int) -> None:
@@ -138,3 +145,124 @@ def heading_of(document: Document, piece: ChunkDraft) -> str:
     """The heading of a chunk for word search: the last part of its source, its title, and its section."""
     name = document.source.rstrip("/").rpartition("/")[2]
     return f"{name} {document.title} {piece.section}"
+
+
+_TEXT, _NUMBER, _LINE, _METADATA = (str,), (float, int), (int, NoneType), (str, dict)
+_DOCUMENT_ROW = (_TEXT, _TEXT, _TEXT, _TEXT, _NUMBER, _METADATA, (int,))
+_PASSAGE_ROW = ((int,), _TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _LINE, _LINE, _LINE, _METADATA)
+"""The expected column types: SQLite stores values of any type in any column."""
+
+_DOCUMENTS = (
+    "SELECT source, title, kind, fingerprint, added, metadata, (SELECT COUNT(*) FROM passages WHERE document ="
+    " documents.id) FROM documents WHERE space = ? AND substr(source, 1, ?) = ? ORDER BY source COLLATE {}"
+)
+_PASSAGES = (
+    "SELECT passages.id, text, source, title, kind, section, first_line, last_line, page, metadata FROM passages"
+    " JOIN documents ON documents.id = document WHERE passages.id IN ({})"
+)
+_TEXTS = (
+    "SELECT source, text FROM documents JOIN passages ON document = documents.id WHERE space = ? AND source IN ({})"
+)
+_KEEP_PLACE = (
+    "INSERT INTO places (space, place, metadata) VALUES (?, ?, ?)"
+    " ON CONFLICT (space, place) DO UPDATE SET metadata = excluded.metadata"
+)
+
+
+class SQLChunkStore:
+    """The methods of a store that are alike in all SQL databases.
+
+    Statements are written with `?`, which `mark` replaces; `collation` orders texts by code points.
+    """
+
+    mark: ClassVar[str] = "?"
+    collation: ClassVar[str]
+    pattern_test: ClassVar[str]
+    """The test that a source matches a pattern, made by `_pattern`."""
+
+    def __init__(self, database: Any) -> None:
+        self._database = database
+
+    def documents(self, space: str, prefix: str = "") -> list[Document]:
+        """The documents of a space whose source has the prefix, ordered by source."""
+        rows = self._rows(_DOCUMENTS.format(self.collation), (space, len(prefix), prefix))
+        checked = (checked_row(row, *_DOCUMENT_ROW) for row in rows)
+        return [
+            replace(Document(*known), metadata=checked_metadata(metadata), passages=passages)
+            for *known, metadata, passages in checked
+        ]
+
+    def passages(self, numbers: Sequence[int]) -> dict[int, Chunk]:
+        """Load the chunks of these numbers that still exist."""
+        rows = self._rows(_PASSAGES.format(_marks(numbers)), numbers) if numbers else ()
+        checked = (checked_row(row, *_PASSAGE_ROW) for row in rows)
+        return {
+            number: replace(Chunk(*known), metadata=checked_metadata(metadata), number=number)
+            for number, *known, metadata in checked
+        }
+
+    def texts(self, space: str, sources: Sequence[str]) -> dict[str, str]:
+        """The texts of single-chunk documents, by source."""
+        rows = self._rows(_TEXTS.format(_marks(sources)), (space, *sources)) if sources else ()
+        return {row[0]: row[1] for row in rows if checked_row(row, _TEXT, _TEXT)}
+
+    def keep_place(self, space: str, place: str, metadata: Mapping[str, object]) -> None:
+        """Store a place that was added."""
+        with self._database.writing() as connection:
+            connection.execute(self._sql(_KEEP_PLACE), (space, place, json.dumps(dict(metadata))))
+
+    def drop_places(self, space: str, places: Iterable[str]) -> None:
+        """Delete places."""
+        with self._database.writing() as connection:
+            for place in places:
+                connection.execute(self._sql("DELETE FROM places WHERE space = ? AND place = ?"), (space, place))
+
+    def places(self, space: str) -> dict[str, Mapping[str, object]]:
+        """The places that were added."""
+        rows = self._rows("SELECT place, metadata FROM places WHERE space = ? ORDER BY place", (space,))
+        checked = (checked_row(row, _TEXT, _METADATA) for row in rows)
+        return {place: checked_metadata(metadata) for place, metadata in checked}
+
+    def close(self) -> None:
+        """Close the file or connection; the next use reopens it."""
+        self._database.close()
+
+    def _sql(self, statement: str) -> str:
+        return statement.replace("?", self.mark)
+
+    def _rows(self, statement: str, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
+        with self._database.using() as connection:
+            rows: Sequence[Sequence[Any]] = connection.execute(self._sql(statement), values).fetchall()
+        return rows
+
+    def _unembedded(self, statement: str, space: str, limit: int) -> dict[int, str]:
+        """The texts to embed, by number, of the chunks that a statement finds without a vector."""
+        checked = (checked_row(row, (int,), _TEXT, _TEXT, _TEXT) for row in self._rows(statement, (space, limit)))
+        return {number: embedded_text(*texts) for number, *texts in checked}
+
+    def _condition(self, scope: SearchScope) -> tuple[str, list[Any]]:
+        """The SQL condition of a scope, with the marks of the database, and its values."""
+        parts, values = ["documents.space = ?"], list[Any]([scope.space])
+        if scope.source is not None:
+            parts.append(f"documents.source {self.pattern_test} ?")
+            values.append(self._pattern(scope.source))
+        if scope.kind is not None:
+            parts.append("documents.kind = ?")
+            values.append(scope.kind)
+        for key, wanted in scope.metadata.items():
+            test, compared = self._test(key, wanted)
+            parts.append(test)
+            values += compared
+        return self._sql(" AND ".join(parts)), values
+
+    def _pattern(self, source: str) -> str:
+        """The pattern for a source with `*` as wildcard."""
+        raise NotImplementedError
+
+    def _test(self, key: str, wanted: Any) -> tuple[str, list[Any]]:
+        """The SQL test of a metadata value. Numbers are compared with numbers, texts with texts."""
+        raise NotImplementedError
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ", ".join("?" * len(values))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from agentkit.llm.compat.adjustments import Adjustment, Body, RequestRefusal, drop, without
+from agentkit.llm.compat.rules import Adjustment, Body, RequestRefusal, drop, without
 from agentkit.llm.protocols.anthropic import LIMIT_NAMES, MAX_TOKENS, budgeted
 
 _SAMPLING = ("top_p", "top_k", "temperature")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from agentkit.content import quoted_file
 from agentkit.errors import MissingExtra, Rejected, ToolError
-from agentkit.llm.compat.adjustments import Adjustment, Body, RequestRefusal
+from agentkit.llm.compat.rules import Adjustment, Body, RequestRefusal
 from agentkit.llm.protocols.chat_completions import BESIDE
 
 _TEXT_WANTED = r"(?:must|should) be a (?:valid )?string|'input text'|invalid type|untagged enum"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from agentkit.llm.embeddings import Embeddings
-    from agentkit.llm.prompted_tools.foreign_markup import MarkupHolder
+    from agentkit.llm.prompted_tools.native_formats import MarkupHolder
     from agentkit.messages import OutputSchema
 
 
@@ -292,11 +292,11 @@ class PromptedToolsProvider(Stage):
             return _Form(answer.request, answer, answer.name)
         if way != "text" and "tools" not in learnt:
             return _Form(request, native)
-        from agentkit.llm.prompted_tools import requests  # imported on demand: most programs do not need it
+        from agentkit.llm.prompted_tools import text_format  # imported on demand: most programs do not need it
 
-        told = requests.schema_as_text(request, output) if output is not None and way == "text" else request
-        if "tools" in learnt and requests.has_tools(request):
-            return _Form(requests.tools_as_text(told), _CallsAsText(request))
+        told = text_format.schema_as_text(request, output) if output is not None and way == "text" else request
+        if "tools" in learnt and text_format.has_tools(request):
+            return _Form(text_format.tools_as_text(told), _CallsAsText(request))
         return _Form(told, native)
 
     def _learn(self, refusal: ModelError, form: _Form) -> None:
@@ -393,7 +393,7 @@ class _NativeCalls:
         self._request = request
         self._holder: MarkupHolder | None = None
         if streaming:
-            from agentkit.llm.prompted_tools.foreign_markup import MARKERS, MarkupHolder
+            from agentkit.llm.prompted_tools.native_formats import MARKERS, MarkupHolder
 
             self._holder = MarkupHolder(("<tool_call>", *MARKERS), [spec.name for spec in request.tools])
 
@@ -408,7 +408,7 @@ class _NativeCalls:
         """The last events, and the response with the calls parsed from its text."""
         message, held = response.message, self._holder.held if self._holder else ""
         if not message.tool_calls and response.finish_reason != "length" and _MAYBE_CALL.search(message.text):
-            from agentkit.llm.prompted_tools.foreign_markup import exact_calls
+            from agentkit.llm.prompted_tools.native_formats import exact_calls
 
             if found := exact_calls(message.text, self._request):
                 message = replace(message, text=found[1], tool_calls=found[0], extra={})
@@ -423,11 +423,11 @@ class _CallsAsText:
     """Translates a response that contains its calls as text."""
 
     def __init__(self, request: Request) -> None:
-        from agentkit.llm.prompted_tools import requests
-        from agentkit.llm.prompted_tools.foreign_markup import MARKERS, MarkupHolder
+        from agentkit.llm.prompted_tools import text_format
+        from agentkit.llm.prompted_tools.native_formats import MARKERS, MarkupHolder
         from agentkit.llm.prompted_tools.parser import AnswerReader
 
-        self._reader = AnswerReader(request.tools, is_single=requests.is_single(request))
+        self._reader = AnswerReader(request.tools, is_single=text_format.is_single(request))
         self._holder = MarkupHolder(MARKERS, [spec.name for spec in request.tools])
         self._fed = 0
         self._numbers: dict[tuple[str, int], int] = {}

@@ -10,13 +10,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from agentkit.events import Event, ReasoningDelta, TextDelta, ToolCallDelta
-from agentkit.llm.prompted_tools import markup
-from agentkit.llm.prompted_tools.arguments import INNER_KEYS, arguments_of, read_exact_object, read_json, read_object
-from agentkit.llm.prompted_tools.foreign_markup import foreign_calls, name_before_markup
+from agentkit.llm.prompted_tools import text_format as markup
+from agentkit.llm.prompted_tools.native_formats import foreign_calls, name_before_markup
+from agentkit.llm.prompted_tools.text_format import INNER_KEYS, arguments_of, read_exact_object, read_json, read_object
 from agentkit.messages import ToolCall
 
 if TYPE_CHECKING:
-    from agentkit.llm.prompted_tools.markup import Tag
+    from agentkit.llm.prompted_tools.text_format import Tag
     from agentkit.messages import ToolSpec
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from agentkit.events import Event
     from agentkit.llm.protocols.encoding import EncodingCache
     from agentkit.messages import Request, Response
+    from agentkit.usage import Usage
 
 
 class StreamReader(Protocol):
@@ -24,6 +25,11 @@ class StreamReader(Protocol):
     @property
     def is_answered(self) -> bool:
         """Whether only token counts could still follow, so that a lost connection does no harm."""
+        ...
+
+    @property
+    def usage(self) -> Usage:
+        """The token counts received so far, of which the output can be a part."""
         ...
 
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:

@@ -639,6 +639,11 @@ class AnthropicReader:
         """Whether the response is complete; the event with the stop reason includes the token counts."""
         return self._has_stopped or bool(self._message.get("stop_reason"))
 
+    @property
+    def usage(self) -> Usage:
+        """The token counts received so far."""
+        return _usage(self._usage)
+
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
         """The events in the next chunk. Raises ModelError if it is an error."""
         feed = self._feeds.get(parsing.word(chunk.get("type")))

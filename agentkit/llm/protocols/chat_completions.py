@@ -428,6 +428,11 @@ class ChatReader:
         """Whether the response is complete; only token counts can follow."""
         return bool(self._ending.reason)
 
+    @property
+    def usage(self) -> Usage:
+        """The token counts received so far."""
+        return _usage(self._figures)
+
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
         """The events in the next chunk. Raises ModelError if it is an error and the response is not complete yet."""
         if not self._is_complete():  # an error after the end is ignored

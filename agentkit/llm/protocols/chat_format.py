@@ -40,7 +40,7 @@ def typed(entry: Mapping[str, Any]) -> Message:
             return SystemMessage(text_of(content))
         case "assistant":
             return _answer(entry)
-        case "tool":
+        case "tool" | "function":  # a function has no call id
             call_id, name = word(entry.get("tool_call_id")), word(entry.get("name"))
             return _result(call_id, name, content)
     raise ValueError(f"A message's role is user, system, developer, assistant or tool, not {role!r}")
@@ -59,9 +59,82 @@ def typed_messages(
         return (read(prompt),)
     if not hasattr(prompt, "__iter__"):
         raise TypeError(f"Messages are a text, or a list of messages or dictionaries, not {type(prompt).__name__}")
-    messages = [_message(entry, read) for entry in prompt]
+    messages = [_message(plain, read) for entry in prompt for plain in _in_chat_format(entry)]
     has_blank = any(isinstance(message, ToolMessage) and not message.call_id for message in messages)
     return tuple(_with_call_ids(messages) if has_blank else messages)
+
+
+def _in_chat_format(entry: object) -> Sequence[object]:
+    """An entry of a history of the protocols Messages, Responses or Gemini, in the chat format; others unchanged.
+
+    Reasoning is left out, because only the model that wrote it accepts it.
+    """
+    if not isinstance(entry, dict) or type(content := entry.get("content")) is str:
+        return (entry,)
+    match entry.get("type"):
+        case "reasoning":
+            return ()
+        case "function_call":
+            return ({"role": "assistant", "tool_calls": [{"id": entry.get("call_id"), "function": entry}]},)
+        case "function_call_output":
+            return ({"role": "tool", "tool_call_id": entry.get("call_id"), "content": entry.get("output")},)
+    parts = dictionaries(entry.get("parts"))
+    blocks = list(map(_block_of_part, parts)) if parts else dictionaries(content)
+    if not parts and not any(block.get("type") in _BLOCKS for block in blocks):
+        return (entry,)
+    calls = [
+        {"id": block.get("id"), "function": {"name": block.get("name"), "arguments": block.get("input")}}
+        for block in blocks
+        if block.get("type") == "tool_use"
+    ]
+    results = [
+        {
+            **block,
+            "role": "tool",
+            "tool_call_id": block.get("tool_use_id"),
+            "content": _shown_blocks(block.get("content")),
+        }
+        for block in blocks
+        if block.get("type") == "tool_result"
+    ]
+    rest = [_shown_block(block) for block in blocks if block.get("type") not in _BLOCKS - {"image", "document"}]
+    role = "assistant" if entry.get("role") == "model" else entry.get("role")
+    message = {"role": role, "content": rest, **({"tool_calls": calls} if calls else {})}
+    return (*results, message) if rest or calls or not results else results
+
+
+_BLOCKS = frozenset({"tool_use", "tool_result", "image", "document", "thinking", "redacted_thinking"})
+"""Types of content blocks in Anthropic's protocol that the chat format lacks."""
+
+
+def _block_of_part(part: Mapping[str, Any]) -> dict[str, Any]:
+    """A part of Gemini's protocol as a block of Anthropic's."""
+    called, given, data = (dictionary(part.get(name)) for name in ("functionCall", "functionResponse", "inlineData"))
+    if called:
+        return {"type": "tool_use", "id": called.get("id"), "name": called.get("name"), "input": called.get("args")}
+    if given:
+        result = {"name": given.get("name"), "content": given.get("response")}
+        return {"type": "tool_result", "tool_use_id": given.get("id"), **result}
+    if data:
+        source = {"media_type": data.get("mimeType"), "data": data.get("data")}
+        return {"type": "image" if str(data.get("mimeType")).startswith("image/") else "document", "source": source}
+    return {"type": "thinking" if part.get("thought") else "text", "text": text_of(part)}
+
+
+def _shown_blocks(content: object) -> object:
+    blocks = dictionaries(content)
+    return list(map(_shown_block, blocks)) if any(block.get("type") in _BLOCKS for block in blocks) else content
+
+
+def _shown_block(block: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An image or document of Anthropic's protocol in the chat format; any other block unchanged."""
+    source = dictionary(block.get("source"))
+    if block.get("type") not in ("image", "document") or not source:
+        return block
+    url = source.get("url") or f"data:{word(source.get('media_type'))};base64,{word(source.get('data'))}"
+    if block["type"] == "image":
+        return {"type": "image_url", "image_url": {"url": url}}
+    return {"type": "file", "file": {"file_data": url, "filename": word(block.get("title"))}}
 
 
 def _with_call_ids(messages: Sequence[Message]) -> list[Message]:

@@ -329,6 +329,11 @@ class GeminiReader:
         """Whether the response is complete; its last chunk includes the token counts."""
         return bool(self._reason)
 
+    @property
+    def usage(self) -> Usage:
+        """The token counts received so far."""
+        return _usage(self._figures)
+
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
         """The events in the next chunk. Raises ModelError if it is an error and the response is not complete yet."""
         if not self.is_answered:

@@ -143,7 +143,10 @@ def _before_token(text: str) -> int:
 
 
 class ThoughtsHolder:
-    """Holds back the text of a stream until its reasoning is closed, for a model that closes what it did not open."""
+    """Holds back the text of a stream until its reasoning is closed, for a model that closes what it did not open.
+
+    Nothing is held back once the server itself has separated reasoning from text.
+    """
 
     def __init__(self) -> None:
         self._held = ""
@@ -151,6 +154,7 @@ class ThoughtsHolder:
 
     def events(self, event: Event) -> list[Event]:
         """The events to emit for an event."""
+        self._has_text = self._has_text or (not self._held and isinstance(event, ReasoningDelta))
         if self._has_text or not isinstance(event, TextDelta):
             return [event]
         self._held += event.text

@@ -200,6 +200,11 @@ class ResponsesReader:
         """Whether the response is complete; the final event includes the token counts."""
         return self.is_whole
 
+    @property
+    def usage(self) -> Usage:
+        """The token counts received so far."""
+        return _usage(self._final or {})
+
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
         """The events in the next chunk. Raises ModelError if it is an error."""
         kind = parsing.word(chunk.get("type"))

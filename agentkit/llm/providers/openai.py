@@ -10,8 +10,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError, NoProvider
-from agentkit.llm.endpoint import Endpoint, ProtocolName, TokenProvider, is_header_text, read_url
-from agentkit.llm.setting_sources import Sources
+from agentkit.llm.endpoint import Endpoint, ProtocolName, Sources, TokenProvider, is_header_text, read_url
 from agentkit.settings import (
     DEFAULT_ANTHROPIC_MODEL,
     DEFAULT_AZURE_API_VERSION,

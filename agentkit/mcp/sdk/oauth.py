@@ -13,13 +13,14 @@ from abc import abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, parse_qsl, unquote, urlsplit
 
 import httpx2
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
-from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider, SignedJWTParameters
 from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth, issuers_match, union_scopes
 from mcp.shared.auth import (
+    JWT_BEARER_GRANT_TYPE,
     OAuthClientInformationFull,
     OAuthClientMetadata,
     OAuthMetadata,
@@ -239,6 +240,18 @@ class Authorized(OAuthClientProvider):
             return self._terms.scope
         return union_scopes(self.context.client_metadata.scope, self._earlier_scope())
 
+    async def get_tokens(self) -> None:
+        """Do nothing, as the token storage of the package: `_initialize` reads a stored login."""
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Do nothing: the tokens are in the context."""
+
+    async def get_client_info(self) -> None:
+        """Do nothing: `_initialize` reads a stored login."""
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Do nothing: client information is stored together with the tokens."""
+
     @abstractmethod
     async def _renew(self, request: httpx2.Request, refusal: httpx2.Response) -> bool:
         """Return whether the request now carries another token than the rejected one."""
@@ -281,6 +294,10 @@ class Authorized(OAuthClientProvider):
         """Select the configured issuer, if it is advertised."""
         issuer = self._terms.issuer
         return next((each for each in advertised if issuer and issuers_match(each, issuer)), advertised[0])
+
+    def _expected_issuer(self) -> str:
+        """The issuer that the metadata must name: the configured one if the server names none."""
+        return self.context.auth_server_url or self._terms.issuer or super()._expected_issuer()
 
     async def _perform_authorization(self) -> httpx2.Request:
         """Return the token request to the configured issuer, with the scope to request."""
@@ -465,15 +482,6 @@ class AuthorizationCodeAuth(Authorized):
         why = f"{told_of(request, response, tokens.values())} (it answers {response.status_code})"
         return f"{request.url.host} refused the {kind}: {why}."
 
-    async def get_tokens(self) -> None:
-        """Do nothing: `_initialize` reads the stored login."""
-
-    async def get_client_info(self) -> None:
-        """Do nothing: `_initialize` reads the stored login."""
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Do nothing: client information is stored together with the tokens."""
-
 
 class _AuthorizationFlow(AuthorizationCodeAuth):
     """Logs a person in from scratch."""
@@ -596,14 +604,19 @@ def _read(model: Any, kept: Mapping[str, Any], name: str) -> Any:
 
 _BASIC: Final = "client_secret_basic"
 _POST: Final = "client_secret_post"
+_JWT: Final = "private_key_jwt"
+_JWT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
 class ClientCredentialsAuth(Authorized, ClientCredentialsOAuthProvider):
-    """Authorizes a program with a token obtained, and obtained again, with its client secret."""
+    """Authorizes a program with a token obtained, and obtained again, with its secret or key."""
 
     def __init__(self, target: Target, terms: ClientCredentials, listener: Listener) -> None:
-        secret, issuer = terms.client_secret, terms.issuer
-        super().__init__(target.url, _MemoryTokenStorage(), terms.client_id, secret, _BASIC, terms.scope, issuer)
+        secret, issuer = terms.client_secret or "", terms.issuer
+        super().__init__(target.url, self, terms.client_id, secret, _BASIC, terms.scope, issuer)
+        if terms.private_key is not None:
+            self._fixed_client_info.token_endpoint_auth_method = _JWT
+        self._credentials = terms
         self._begin(target, terms, listener)
 
     async def _initialize(self) -> None:
@@ -624,28 +637,36 @@ class ClientCredentialsAuth(Authorized, ClientCredentialsOAuthProvider):
 
     async def _perform_authorization(self) -> httpx2.Request:
         """Return the token request, using an authentication method that the server supports."""
-        metadata = self.context.oauth_metadata
+        metadata, client, terms = self.context.oauth_metadata, self.context.client_info, self._credentials
         known = metadata.token_endpoint_auth_methods_supported if metadata else None
-        if known is not None and _BASIC not in known and _POST in known and self.context.client_info is not None:
-            self.context.client_info.token_endpoint_auth_method = _POST
-        return await super()._perform_authorization()
+        if known is not None and _BASIC not in known and _POST in known and terms.private_key is None and client:
+            client.token_endpoint_auth_method = _POST
+        request = await super()._perform_authorization()
+        data = dict(parse_qsl(request.content.decode()))
+        if terms.private_key is not None:
+            data |= {"client_assertion_type": _JWT_ASSERTION, "client_assertion": await self._signed(terms.private_key)}
+        if terms.assertion is not None:
+            given = partial(terms.assertion, terms.issuer, self.context.get_resource_url())
+            said = await execution.acall(given, None, is_async=is_asynchronous(terms.assertion))
+            data |= {"grant_type": JWT_BEARER_GRANT_TYPE, "assertion": said, "client_id": terms.client_id}
+        headers = {name: request.headers[name] for name in ("authorization",) if name in request.headers}
+        return httpx2.Request("POST", request.url, data=data, headers=headers)
+
+    async def _signed(self, private_key: str) -> str:
+        """Return a JWT for the issuer that proves the identity of the client. Raises ToolError for an invalid key."""
+        terms = self._credentials
+        parameters = SignedJWTParameters(
+            issuer=terms.client_id,
+            subject=terms.client_id,
+            signing_key=private_key,
+            signing_algorithm=terms.algorithm,
+        )
+        try:
+            return await parameters.create_assertion_provider()(terms.issuer)
+        except Exception as error:
+            why = f"{terms.algorithm} ({type(error).__name__}). Check algorithm="
+            raise ToolError(f"The private key cannot sign with {why}.") from error
 
     def _wanted(self, response: httpx2.Response) -> str:
         """Describe how to resolve a refusal."""
         return f"The server refuses what {self._terms.client_id!r} logs in with ({response.status_code})."
-
-
-class _MemoryTokenStorage:
-    """Stores nothing: a program can log in again at any time."""
-
-    async def get_tokens(self) -> None:
-        """Return None: tokens are not stored."""
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Do nothing: the tokens are in the context."""
-
-    async def get_client_info(self) -> None:
-        """Return None: the client information is configured."""
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Do nothing: the client information is configured."""

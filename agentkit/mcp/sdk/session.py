@@ -7,28 +7,34 @@ import contextlib
 import json
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextvars import Context
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from agentkit._dataclass import dataclass
 from agentkit._version import __version__
 from agentkit.content import File, Image, worded
+from agentkit.decisions import Decision, Verdict
 from agentkit.errors import AgentKitError, ConfigError, ToolError
-from agentkit.event_rendering import visible
-from agentkit.lines import split_lines
+from agentkit.event_rendering import content_text, visible
 from agentkit.mcp.definitions import Definition
 from agentkit.mcp.login_store import ClientCredentials
 from agentkit.mcp.sdk import check_package
 from agentkit.mcp.target import Target
 from agentkit.mcp.watchdog import kept
 from agentkit.redaction import redact, redact_value
+from agentkit.safety.approval import NOBODY, Approval, ApprovalRequest, Approver, ApproverAnswer
 from agentkit.settings import Secret, secret_values
+from agentkit.text_encoding import split_lines
+from agentkit.tooling import execution
+from agentkit.tooling.signature import is_asynchronous
 
 if TYPE_CHECKING:
     from mcp import Client, types
-    from mcp.shared.dispatcher import ProgressFnT
 
+    from agentkit.llm.client import LLM
     from agentkit.mcp.sdk.oauth import Authorized
 
 
@@ -116,14 +122,18 @@ def prompt_of(messages: Sequence[Any]) -> Answer:
     """
     are_told_apart = any(message.role != "user" for message in messages)
     said: list[str | Image | File] = []
-    for message in messages:
-        content = _block(message.content)
-        speaker = f"{_SPEAKERS.get(message.role, message.role)}:"
+    blocks = ((each.role, block) for each in messages for block in _as_list(each.content))
+    for role, block in blocks:
+        content, speaker = _block(block), f"{_SPEAKERS.get(role, role)}:"
         if are_told_apart and isinstance(content, str):
             said.append(f"{speaker} {content}")
         else:
             said += [speaker, content] if are_told_apart else [content]
     return _joined(said, "\n\n")
+
+
+def _as_list(content: Any) -> list[Any]:
+    return content if isinstance(content, list) else [content]
 
 
 def _joined(said: list[str | Image | File], between: str) -> Answer:
@@ -166,6 +176,60 @@ def _shown(encoded: str, name: str = "") -> Image | File | None:
 Progress = Callable[[float, float | None, str], object]
 """Callback for the progress of a call: progress, total or None if unknown, and a message."""
 
+ELICITATION, SAMPLING = "mcp-elicitation", "mcp-sampling"
+"""The rules of decisions on what a server asks for during a call: answers of a person, and of the model."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Caller:
+    """The run or program that makes a call, and what it grants to the server during the call.
+
+    `approve` is asked about every request of the server; `llm` returns the model for sampling. Both are called in
+    `context` and on `loop`, the caller's event loop, if it has one: models are charged to the budget of the run.
+    """
+
+    server: str
+    approve: Approver | None
+    llm: Callable[[], LLM] | None
+    context: Context
+    loop: asyncio.AbstractEventLoop | None
+    run: str = ""
+
+    async def approved(self, tool: str, arguments: Mapping[str, Any], rule: str, reason: str) -> ApproverAnswer:
+        """Ask the approver; without one, the answer is no."""
+        if self.approve is None:
+            return NOBODY
+        decision = Decision(Verdict.ASK, rule, visible(reason[:_MAX_WORDS_CHARS]))
+        request = ApprovalRequest(f"The MCP server {self.server}", tool, arguments, decision)
+        is_async = is_asynchronous(self.approve)
+        try:
+            asking = execution.acall(partial(self.approve, request), None, is_async=is_async)
+            return ApproverAnswer.of(await self._there(asking))
+        except Exception as error:
+            return ApproverAnswer.of(error)
+
+    async def sampled(self, params: types.CreateMessageRequestParams) -> tuple[str, str]:
+        """Return the model's answer to the server's messages, and the name of the model. Raises ToolError."""
+        if self.llm is None:
+            raise ToolError("No model is available to this call.")
+        from agentkit.agents.agent import Agent
+
+        settings = {"max_tokens": params.max_tokens, "temperature": params.temperature}
+        llm = self.llm().with_settings(**{name: value for name, value in settings.items() if value is not None})
+        agent = Agent(f"{self.server}_sampling", instruction=params.system_prompt or None, llm=llm, max_iterations=1)
+        result = await self._there(agent.arun(prompt_of(params.messages)))
+        if result.status != "done":
+            raise ToolError(f"The model did not answer: {result.error or result.status}")
+        return result.text, llm.model
+
+    async def _there(self, work: Coroutine[Any, Any, Any]) -> Any:
+        """Await the work in the caller's context, on the caller's event loop if there is one."""
+        context = self.context.copy()
+        if self.loop is None or self.loop.is_closed():
+            return await asyncio.create_task(work, context=context)
+        return await asyncio.wrap_future(context.run(asyncio.run_coroutine_threadsafe, work, self.loop))
+
+
 _CLOSED = -32000
 _SESSION_IS_OVER = "Session terminated"
 _UNKNOWN_METHOD = -32601
@@ -174,6 +238,8 @@ _MAX_NAME_CHARS = 128
 _TAIL_BYTES, _MAX_WORDS_CHARS = 4_000, 4_000
 _BETWEEN_LOOKS_SECONDS = 1.0
 _LEAST_SECRET_CHARS = 8
+_POLL_MILLISECONDS, _CANCELLING_SECONDS = 500, 5
+_USER_REFUSED = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +267,22 @@ class MCPConnection:
 
     def __init__(self, client: Client, state: _State) -> None:
         self._client, self._state = client, state
+        self._listening: dict[str, asyncio.Task[None]] = {}
 
     @property
     def lost(self) -> bool:
         """Whether the connection is unusable."""
         return self._state.is_lost
+
+    @contextlib.asynccontextmanager
+    async def limited(self, seconds: float | None) -> AsyncIterator[None]:
+        """Limit the time of the block, without the time in which the server waits for a person. Raises TimeoutError."""
+        async with asyncio.timeout(seconds) as limit:
+            self._state.limits.add(limit)
+            try:
+                yield
+            finally:
+                self._state.limits.discard(limit)
 
     async def definitions(self) -> ToolListing:
         """List the tools that the server offers. Raises ToolError if there are too many."""
@@ -220,7 +297,9 @@ class MCPConnection:
         from mcp.types import CallToolResult
 
         if tool.execution is not None and tool.execution.task_support == "required":
-            return f"Tool {tool.name!r} can only be called as a task, which agentkit does not support."
+            if self._client.server_capabilities.tasks is None:
+                return f"Tool {tool.name!r} can only be called as a task, and the server does not offer tasks."
+            self._state.tasks.add(tool.name)
         if tool.output_schema is not None:
             try:  # the package compiles the schema, keeps it for later results, and rejects the empty one
                 empty = CallToolResult(content=[], structured_content={})
@@ -236,7 +315,7 @@ class MCPConnection:
             return ()
         whole = await self._listed(self._client.list_resources, "resources")
         templates = await self._listed(self._client.list_resource_templates, "resource_templates")
-        return (*map(_resource, whole), *map(_template, templates))
+        return tuple(map(_resource, (*whole, *templates)))
 
     async def read(self, uri: str) -> Answer:
         """Read a resource. Raises ToolError."""
@@ -252,26 +331,98 @@ class MCPConnection:
         """Get a prompt rendered by the server with these arguments. Raises ToolError."""
         return prompt_of((await self._asking(self._client.get_prompt(name, dict(arguments)))).messages)
 
-    async def call(self, name: str, arguments: Mapping[str, Any], on_progress: Progress | None = None) -> ToolOutput:
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        on_progress: Progress | None = None,
+        caller: Caller | None = None,
+    ) -> ToolOutput:
         """Call a tool; a cancellation is reported to the server. Raises ToolError."""
-        progress = None if on_progress is None else _hearing(on_progress)
-        result = await self._asking(self._client.call_tool(name, dict(arguments), progress_callback=progress))
+
+        async def heard(progress: float, total: float | None, message: str | None) -> None:
+            if on_progress is not None:
+                on_progress(progress, total, message or "")
+
+        wanted = None if on_progress is None else heard  # a server that is asked for progress sends more messages
+        with contextlib.nullcontext() if caller is None else self._state.calling(caller):
+            if name in self._state.tasks:
+                result = await self._asking(self._as_task(name, dict(arguments)))
+            else:
+                result = await self._asking(self._client.call_tool(name, dict(arguments), progress_callback=wanted))
         return ToolOutput(value_of(result.content, result.structured_content), bool(result.is_error))
+
+    async def _as_task(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+        """Call a tool as a task: create it, wait until it has ended, and fetch its result."""
+        from mcp import types
+
+        session = self._client.session
+        params = types.CallToolRequestParams(name=name, arguments=arguments, task=types.TaskMetadata())
+        created = await session.send_request(types.CallToolRequest(params=params), types.CreateTaskResult)
+        task: types.Task = created.task
+        known_as = task.task_id
+        try:
+            while task.status == "working":
+                await asyncio.sleep((task.poll_interval or _POLL_MILLISECONDS) / 1_000)
+                wanted = types.GetTaskRequest(params=types.GetTaskRequestParams(task_id=known_as))
+                task = await session.send_request(wanted, types.GetTaskResult)
+            payload = types.GetTaskPayloadRequest(params=types.GetTaskPayloadRequestParams(task_id=known_as))
+            return await session.send_request(payload, types.CallToolResult)
+        except asyncio.CancelledError:
+            end = types.CancelTaskRequest(params=types.CancelTaskRequestParams(task_id=known_as))
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(session.send_request(end, types.CancelTaskResult), _CANCELLING_SECONDS)
+            raise
+
+    async def subscribe(self, uri: str, when_changed: Callable[[str], object] | None) -> None:
+        """Call back when a resource has changed; None ends that. Raises ToolError."""
+        from mcp import types
+
+        watched, listening = self._state.watched, self._listening.pop(uri, None)
+        if listening is not None:
+            listening.cancel()
+        if when_changed is None:
+            is_known = watched.pop(uri, None) is not None
+            if is_known and listening is None:
+                ended = types.UnsubscribeRequest(params=types.UnsubscribeRequestParams(uri=uri))
+                await self._asking(self._client.session.send_request(ended, types.EmptyResult))
+            return
+        from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+        watched[uri] = when_changed
+        if self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            begun_with = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
+            await self._asking(self._client.session.send_request(begun_with, types.EmptyResult))
+            return
+        self._state.is_listening = True
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._listening[uri] = asyncio.create_task(self._listen(begun, resource_subscriptions=[uri]))
+        await self._asking(begun)
+
+    async def _listen(self, begun: asyncio.Future[None] | None = None, **wanted: Any) -> None:
+        """Receive notifications of changes until cancelled, which only servers of the newer protocol support."""
+        try:
+            async with self._client.listen(**wanted) as events:
+                if begun is not None:
+                    begun.set_result(None)
+                async for event in events:
+                    self._state.noted(getattr(event, "uri", ""))
+        except Exception as error:  # the server does not support it, or the connection is lost
+            if begun is not None and not begun.done():
+                begun.set_exception(error)
 
     async def watch(self, when_changed: Callable[[], Awaitable[None]]) -> None:
         """Call back when the server reports changed tools, at most once a second."""
-        while True:
-            await self._state.changed.wait()
-            self._state.changed.clear()
-            await when_changed()
-            await asyncio.sleep(_BETWEEN_LOOKS_SECONDS)
-
-    async def listen(self) -> None:
-        """Subscribe to tool changes, which only servers of the newer protocol support."""
-        with contextlib.suppress(Exception):
-            async with self._client.listen(tools_list_changed=True) as events:
-                async for _ in events:
-                    self._state.changed.set()
+        self._listening[""] = asyncio.create_task(self._listen(tools_list_changed=True))
+        try:
+            while True:
+                await self._state.changed.wait()
+                self._state.changed.clear()
+                await when_changed()
+                await asyncio.sleep(_BETWEEN_LOOKS_SECONDS)
+        finally:
+            for each in self._listening.values():
+                each.cancel()
 
     async def _listed(self, ask: Callable[..., Awaitable[Any]], kind: str, most: int = _MAX_OTHERS) -> list[Any]:
         """Fetch all pages of a list; empty if the method is not supported. Raises ToolError if there are too many."""
@@ -312,13 +463,6 @@ class MCPConnection:
             raise ToolError(self._state.ended(f"The server cannot be reached: {_first_line(error)}")) from error
 
 
-def _hearing(on_progress: Progress) -> ProgressFnT:
-    async def heard(progress: float, total: float | None, message: str | None) -> None:
-        on_progress(progress, total, message or "")
-
-    return heard
-
-
 class _State:
     """The state of a connection: whether it is lost, pending tool changes, and the last stderr output.
 
@@ -333,6 +477,11 @@ class _State:
         self.tail: deque[int] = deque(maxlen=_TAIL_BYTES)
         self.protocol_version = ""
         self.invalid_tools: dict[str, str] = {}
+        self.tasks: set[str] = set()
+        self.watched: dict[str, Callable[[str], object]] = {}
+        self.is_listening = False
+        self.limits: set[asyncio.Timeout] = set()
+        self._callers: list[Caller] = []
 
     def ended(self, sentence: str) -> str:
         """Append the stderr output of the process to an error message."""
@@ -360,11 +509,91 @@ class _State:
         return text
 
     async def heard(self, message: object) -> None:
-        """Handle a notification from the server."""
+        """Handle a notification from the server; news of resources also arrives where they are listened for."""
         from mcp import types
 
         if isinstance(message, types.ToolListChangedNotification):
             self.changed.set()
+        elif isinstance(message, types.ResourceUpdatedNotification) and not self.is_listening:
+            self.noted(message.params.uri)
+
+    def noted(self, uri: str) -> None:
+        """Handle the news of a changed resource; without an address, of changed tools."""
+        if not uri:
+            self.changed.set()
+        elif uri in self.watched:
+            self.watched[uri](uri)
+
+    @contextlib.contextmanager
+    def calling(self, caller: Caller) -> Iterator[None]:
+        """Let the server ask this caller for the duration of the block."""
+        self._callers.append(caller)
+        try:
+            yield
+        finally:
+            self._callers.remove(caller)
+
+    @contextlib.contextmanager
+    def _paused(self) -> Iterator[None]:
+        """Suspend the timeouts of the calls: the time that a person or the model takes does not count."""
+        clock = asyncio.get_running_loop().time
+        left = {limit: when - clock() for limit in self.limits if (when := limit.when()) is not None}
+        for limit in left:
+            limit.reschedule(None)
+        try:
+            yield
+        finally:
+            for limit in left.keys() & self.limits:
+                limit.reschedule(clock() + left[limit])
+
+    def _asked(self) -> Caller | None:
+        """The caller to ask, if there is exactly one: the protocol does not tell which call a request belongs to."""
+        runs = {(each.run, id(each.approve)) for each in self._callers}
+        return self._callers[-1] if len(runs) == 1 else None
+
+    async def elicited(self, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
+        """Answer a question of the server: with the person's answer, or a refusal."""
+        from mcp import types
+
+        caller = self._asked()
+        if caller is None:
+            return types.ElicitResult(action="decline")
+        schema = params.requested_schema if isinstance(params, types.ElicitRequestFormParams) else {}
+        fields: dict[str, Any] = schema.get("properties", {})
+        proposed = {name: each.get("default") for name, each in fields.items()}
+        if isinstance(params, types.ElicitRequestURLParams):
+            proposed = {"url": params.url}
+        reason = "\n".join((params.message, *(f"{name}: {_described_field(each)}" for name, each in fields.items())))
+        with self._paused():
+            said = await caller.approved("ask_user", proposed, ELICITATION, reason)
+        if said.approval is Approval.LATER:
+            return types.ElicitResult(action="cancel")
+        given = proposed if said.arguments is None else said.arguments
+        content = {name: value for name, value in given.items() if name in fields and value is not None}
+        if said.approval is Approval.NO or not content.keys() >= {*schema.get("required", ())}:
+            return types.ElicitResult(action="decline")
+        return types.ElicitResult(action="accept", content=content if schema else None)
+
+    async def sampled(self, params: types.CreateMessageRequestParams) -> types.CreateMessageResult | types.ErrorData:
+        """Answer a server's request for the model, if the approver agrees; otherwise refuse it."""
+        from mcp import types
+
+        caller = self._asked()
+        if caller is None or caller.llm is None:
+            return types.ErrorData(code=_USER_REFUSED, message="There is nobody to approve it, or no model.")
+        prompt = content_text(tuple(_as_list(prompt_of(params.messages))))
+        arguments = {"prompt": prompt, "system_prompt": params.system_prompt or "", "max_tokens": params.max_tokens}
+        reason = "It asks your model for an answer, at your cost, and gets the answer."
+        with self._paused():
+            answer = await caller.approved("ask_model", arguments, SAMPLING, reason)
+            if answer.approval in (Approval.NO, Approval.LATER) or answer.arguments is not None:
+                return types.ErrorData(code=_USER_REFUSED, message=answer.text or "The request was refused.")
+            try:
+                text, model = await caller.sampled(params)
+            except AgentKitError as error:
+                return types.ErrorData(code=types.INTERNAL_ERROR, message=visible(str(error)))
+        content = types.TextContent(text=text)
+        return types.CreateMessageResult(role="assistant", content=content, model=model, stop_reason="endTurn")
 
 
 @contextlib.asynccontextmanager
@@ -382,7 +611,14 @@ async def connected(target: Target) -> AsyncIterator[MCPConnection]:
         try:
             who = types.Implementation(name="agentkit", version=__version__)
             server = await _reached(target, state, stack)
-            client = Client(server, cache=None, client_info=who, message_handler=state.heard)
+            client = Client(
+                server,
+                cache=None,
+                client_info=who,
+                message_handler=state.heard,
+                elicitation_callback=lambda _, params: state.elicited(params),
+                sampling_callback=lambda _, params: state.sampled(params),
+            )
             await stack.enter_async_context(client)
             state.protocol_version = client.protocol_version
         except (ConfigError, asyncio.CancelledError):
@@ -493,13 +729,15 @@ class _Watched:
             raise
         if self._state.secrets:
             _clean(message, self._state)
-        _remove_invalid_tools(message, self._state)
+        _adapt(message, self._state)
         return message
 
 
-def _remove_invalid_tools(message: Any, state: _State) -> None:
-    """Remove invalid tools from a listing: the package rejects the whole listing because of one of them."""
+def _adapt(message: Any, state: _State) -> None:
+    """Remove invalid tools from a listing, and let tasks pass: the package rejects both as a whole."""
     result: Any = getattr(getattr(message, "message", None), "result", None)
+    if isinstance(result, dict) and isinstance(result.get("task"), dict):
+        result.setdefault("content", [])  # the package takes the answer to a call for its result
     tools = result.get("tools") if isinstance(result, dict) else None
     if not isinstance(tools, list) or "content" in result:
         return
@@ -551,12 +789,9 @@ def _definition(tool: types.Tool) -> Definition:
     return Definition(tool.name, tool.description or tool.title or "", tool.input_schema, hints)
 
 
-def _resource(resource: types.Resource) -> Resource:
-    return Resource(resource.uri, *_described(resource), resource.mime_type or "")
-
-
-def _template(template: types.ResourceTemplate) -> Resource:
-    return Resource(template.uri_template, *_described(template), template.mime_type or "", is_template=True)
+def _resource(offered: types.Resource | types.ResourceTemplate) -> Resource:
+    uri = getattr(offered, "uri_template", "")
+    return Resource(uri or getattr(offered, "uri", ""), *_described(offered), offered.mime_type or "", bool(uri))
 
 
 def _prompt(prompt: types.Prompt) -> Prompt:
@@ -569,6 +804,17 @@ def _prompt(prompt: types.Prompt) -> Prompt:
 
 def _described(offered: types.Resource | types.ResourceTemplate | types.Prompt) -> tuple[str, str]:
     return offered.name, offered.description or offered.title or ""
+
+
+def _described_field(field: Mapping[str, Any]) -> str:
+    """Describe a field of a form: its description, and the values to choose from."""
+    items = field.get("items", {})
+    choices = field.get("enum") or items.get("enum")
+    titled = field.get("oneOf") or items.get("anyOf") or ()
+    choices = choices or [f"{each.get('const')} ({each.get('title')})" for each in titled]
+    several = "any of" if field.get("type") == "array" else "one of"
+    told = [field.get("description") or field.get("title") or field.get("type", "any value")]
+    return f"{told[0]}; {several} {', '.join(map(str, choices))}" if choices else str(told[0])
 
 
 def _first_line(error: BaseException) -> str:

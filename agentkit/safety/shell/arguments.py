@@ -159,7 +159,9 @@ def _possible_options_of(name: str, spec: CommandSpec, rest: list[Word]) -> Iter
         word = argument.word
         splits = word.may_split and (UNKNOWN in word.text or not runs) and not packs
         begins = argument.kind == "free" and word.dashed and not (runs or packs)
-        letters = argument.flag.startswith("-") and (UNKNOWN in argument.flag or _is_worded(word, argument.flag))
+        letters = argument.flag.startswith("-") and (
+            UNKNOWN in argument.flag or (TAME in argument.flag and bool(word.origins & {A_FILE, A_WORD}))
+        )
         if splits or begins or letters:
             yield word
 
@@ -168,11 +170,6 @@ def _is_delicate(name: str, spec: CommandSpec) -> bool:
     """Whether an option of the command can do what its other arguments do not."""
     changing = spec.ask | spec.write | spec.script | spec.program | spec.module | spec.active
     return bool(changing) or spec.strict or spec.effect != "reads" or name in tables().rules
-
-
-def _is_worded(word: Word, flag: str) -> bool:
-    """Whether letters of an option come from a name, and not from a number."""
-    return TAME in flag and bool(word.origins & {A_FILE, A_WORD})
 
 
 def _up_to_free(spec: CommandSpec, words: list[Word]) -> list[Word]:

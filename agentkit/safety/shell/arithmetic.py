@@ -57,7 +57,10 @@ def is_harmless(value: Value, scope: ShellScope) -> bool:
         text = _KEY.sub(lambda match: match[1] if match[1] in scope.keyed else match[0], text)
         if TAME in text and (A_WORD in value.origins or _PARTLY_NAMED.search(text)):
             return False
-        names = set(_NAME.findall(_without_assigned(text))) - seen
+        # The text without the names that it only assigns to: bash does not evaluate their old values.
+        names = (
+            set(_NAME.findall(_ASSIGNED.sub(lambda m: " = " if m["plain"] and not m["element"] else m[0], text))) - seen
+        )
         seen |= names
         waiting.extend(variable_value(name, scope) for name in names)
     return True
@@ -75,11 +78,6 @@ def variable_value(name: str, scope: ShellScope) -> Value:
     if value is not None:
         return value
     return A_NUMBER if name in NUMBERS else NOTHING if name.islower() and not scope.foreign else ANYTHING
-
-
-def _without_assigned(text: str) -> str:
-    """The text without the names that it only assigns to: bash does not evaluate their old values."""
-    return _ASSIGNED.sub(lambda m: " = " if m["plain"] and not m["element"] else m[0], text)
 
 
 def objections(value: Value, source: str, scope: ShellScope) -> Iterator[Decision]:

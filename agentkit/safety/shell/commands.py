@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from agentkit.decisions import Decision, Verdict
 from agentkit.safety import paths
 from agentkit.safety.shell import arithmetic, files, interpreters, launchers
-from agentkit.safety.shell import interpreters as inline
 from agentkit.safety.shell.arguments import Argument, entry, parsed, possible_options, possible_paths, searches_here
 from agentkit.safety.shell.tables import CommandRule, CommandSpec, Undo, tables
 from agentkit.safety.shell.variables import (
@@ -38,17 +37,11 @@ _HIDDEN_SUBSTITUTION = re.compile(r"\$\(|`")
 _ANY = re.compile(r"[*?]|[@+!]\(")
 _NAMING = {"test", "[", "printf", "compgen", "complete"}  # only where an option says so
 _INDEX = (
-    "index",
-    "ORIG_HEAD",
-    "MERGE_HEAD",
-    "MERGE_MSG",
-    "MERGE_MODE",
-    "AUTO_MERGE",
-    "CHERRY_PICK_HEAD",
-    "REVERT_HEAD",
+    *("index", "ORIG_HEAD", "MERGE_HEAD", "MERGE_MSG", "MERGE_MODE", "AUTO_MERGE", "CHERRY_PICK_HEAD", "REVERT_HEAD"),
 )
 """The files in which git stores the staging area and operations in progress."""
 _SPLIT_AT = re.compile(r"/.*/([+-]?\d+)?|%.*%([+-]?\d+)?|\{(\d+|\*)\}", re.DOTALL)
+_SEDS = ("sed", "gsed")
 _MAX_WORDS = 150
 _MAX_LINE = 3_000
 _EVALUATING = (
@@ -74,7 +67,15 @@ def examine(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
         different = {(word.text, word.glob): word for word in possible_paths(name, words)}
         for word in different.values():
             yield from files.secrets(word, scope, listing=spec is not None and spec.paths == "list")
-    yield from _by_rule(name, words, scope)
+    known, text = tables(), _line(words, scope)
+    for rule in (*known.rules.get(name, ()), *known.every):
+        applies = f"!{name}" not in rule.names and not (scope.bounded and rule.id == "unbounded")
+        match = applies and rule.when.search(text)
+        if match and not (rule.unless and rule.unless.search(text)):
+            rows = tables().undo.get(name, ()) if scope.undoable and rule.verdict is Verdict.ASK else ()
+            undo = next((row for row in rows if row.rule == rule.id and row.when.search(text)), None)
+            yield from _undone(undo, words, scope) if undo else [_objection(rule, match, words, scope)]
+            yield from launchers.carried(words) if rule.id in launchers.CARRYING else ()
     yield from _possible_options(name, words, scope)
     yield from _shown_values(name, words)
     yield from _by_kind(name, words, scope)
@@ -109,12 +110,8 @@ def _shown_values(name: str, words: list[Word]) -> Iterator[Finding]:
             why = "it sends data of this machine to another one."
             yield deny("exfiltration", word.source, why, "Send literal text.")
         elif "environment" in word.origins:
-            yield ask(
-                "shows-environment",
-                word.source,
-                "It uses an environment variable that could contain a key.",
-                "Write out the value.",
-            )
+            why = "It uses an environment variable that could contain a key."
+            yield ask("shows-environment", word.source, why, "Write out the value.")
 
 
 def _by_kind(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
@@ -159,23 +156,6 @@ def _line(words: list[Word], scope: ShellScope) -> str:
     """The arguments as rules see them: between single spaces, white space inside as "·", the workspace as "."."""
     texts = (re.sub(rf"^{re.escape(scope.workspace)}(?=/|$)", ".", word.text) for word in words[1:])
     return " " + "".join(re.sub(r"\s", "·", text) + " " for text in texts)
-
-
-def _by_rule(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    known, text = tables(), _line(words, scope)
-    for rule in (*known.rules.get(name, ()), *known.every):
-        applies = f"!{name}" not in rule.names and not (scope.bounded and rule.id == "unbounded")
-        match = applies and rule.when.search(text)
-        if match and not (rule.unless and rule.unless.search(text)):
-            undo = _undo_of(rule, name, text, scope)
-            yield from _undone(undo, words, scope) if undo else [_objection(rule, match, words, scope)]
-            yield from launchers.carried(words) if rule.id in launchers.CARRYING else ()
-
-
-def _undo_of(rule: CommandRule, name: str, text: str, scope: ShellScope) -> Undo | None:
-    """The row that says how what the rule objects to is undone, if there is one and a journal is there."""
-    rows = tables().undo.get(name, ()) if scope.undoable and rule.verdict is Verdict.ASK else ()
-    return next((row for row in rows if row.rule == rule.id and row.when.search(text)), None)
 
 
 def _undone(undo: Undo, words: list[Word], scope: ShellScope) -> Iterator[Decision]:
@@ -244,12 +224,8 @@ def _by_arguments(spec: CommandSpec, rest: list[Word], words: list[Word], scope:
         scope.destroyed.update(files.EVERYTHING)
         yield undoes(words[0].source)
     elif spec.unnamed:
-        yield ask(
-            "delete",
-            words[0].source,
-            "It can change and delete files that the command does not name.",
-            "Edit the files.",
-        )
+        why = "It can change and delete files that the command does not name."
+        yield ask("delete", words[0].source, why, "Edit the files.")
     for argument in arguments:
         yield from _flag(spec, argument, words, scope)
     text = 0 if any(argument.flag in spec.instead for argument in arguments) else spec.text
@@ -310,13 +286,9 @@ def _effect(spec: CommandSpec, source: str, scope: ShellScope) -> Decision:
     return reads(source)
 
 
-def _list(word: Word, scope: ShellScope) -> Iterator[Decision]:
-    return files.read(word, scope, listing=True)
-
-
 _PATHS: dict[str, Callable[[Word, ShellScope], Iterator[Decision]]] = {
     "read": files.read,
-    "list": _list,
+    "list": lambda word, scope: files.read(word, scope, listing=True),
     "write": files.write,
     "delete": files.delete,
 }
@@ -355,46 +327,23 @@ def _shell_builtin(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     yield reads(words[0].source)
 
 
-def _source(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    yield from interpreters.interpreted(tables().languages["sh"], [words[0], *words[1:2]], scope)
-
-
-def _awk(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """The programs of awk, and its files, among which are assignments."""
-    for word in _programmed("awk", words, scope):
-        if not re.match(r"[A-Za-z_]\w*=", word.text):
-            yield from files.read(word, scope)
-    yield from _inline_programs("awk", words, scope)
-    yield reads(words[0].source)
-
-
-def _sed(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """The scripts of sed, and its files: read, or with -i written."""
-    yield from _inline_programs("sed", words, scope)
-    in_place = any(re.match(r"-[A-Za-z]*i|--i", word.text) for word in words[1:])
-    for word in _programmed("sed", words, scope):
-        yield from files.write(word, scope) if in_place else files.read(word, scope)
-    yield writes(words[0].source) if in_place else reads(words[0].source)
-
-
-def _programmed(name: str, words: list[Word], _scope: ShellScope) -> list[Word]:
-    """The free arguments but for the program, which is the first unless an option holds it."""
-    arguments = list(parsed(tables().specs[name], words[1:]))
-    free = [word for kind, word, _ in arguments if kind == "free"]
-    return free if any(argument.kind == "program" for argument in arguments) else free[1:]
-
-
-def _inline_programs(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """Objections to inline programs and other options."""
-    spec = tables().specs[name]
+def _programmed(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
+    """The programs of awk and sed, and their files: read, written with sed -i, or assignments to variables of awk."""
+    is_sed = words[0].text in _SEDS
+    in_place = is_sed and any(re.match(r"-[A-Za-z]*i|--i", word.text) for word in words[1:])
+    spec = tables().specs["sed" if is_sed else "awk"]
     arguments = list(parsed(spec, words[1:]))
-    programs = [word for kind, word, _ in arguments if kind == "program"]
-    for word in programs or [word for kind, word, _ in arguments if kind == "free"][:1]:
-        yield from inline.judge(name, word, scope)
+    programs, free = ([each.word for each in arguments if each.kind == kind] for kind in ("program", "free"))
+    for word in free if programs else free[1:]:
+        if is_sed or not re.match(r"[A-Za-z_]\w*=", word.text):
+            yield from files.write(word, scope) if in_place else files.read(word, scope)
+    for word in programs or free[:1]:
+        yield from interpreters.judge("sed" if is_sed else "awk", word, scope)
     for argument in arguments:
         if argument.kind == "ask":
             _note_options(words, scope)
             yield from _flag(spec, argument, words, scope)
+    yield writes(words[0].source) if in_place else reads(words[0].source)
 
 
 def _note_options(words: list[Word], scope: ShellScope) -> None:
@@ -475,10 +424,6 @@ def _may_be_naming(words: list[Word]) -> bool:
     return any(word.may_split or word.glob for word in rest) or any(one.dashed and not two.known for one, two in pairs)
 
 
-def _xargs(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    return launchers.xargs(tables().launchers["xargs"], words, scope)
-
-
 def _head(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """head, which makes an end of a device that has none."""
     few = re.fullmatch(
@@ -487,26 +432,11 @@ def _head(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     yield from [reads(words[0].source)] if few else _by_spec("head", words, scope)
 
 
-def _csplit(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """csplit, whose arguments after the file are patterns between slashes, and how often they apply."""
-    others = [word for word in words if not _SPLIT_AT.fullmatch(word.text)]
-    yield from _by_spec("csplit", others, scope)
-
-
 def _jq(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """jq, which takes a name and a text behind --arg: two arguments for one option."""
     starts = [index for index, word in enumerate(words) if word.text in {"--arg", "--argjson"}]
     taken = {index + after for index in starts for after in range(3)}
     yield from _by_spec(words[0].text, [word for index, word in enumerate(words) if index not in taken], scope)
-
-
-def _fd(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    yield from launchers.fd(words)
-    yield from _by_spec("fd", words, scope)
-
-
-def _cd(words: list[Word], _scope: ShellScope) -> Iterator[Finding]:
-    yield reads(words[0].source)
 
 
 def _command(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
@@ -518,20 +448,23 @@ def _command(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
 
 _SPECIAL: dict[str, Callable[[list[Word], ShellScope], Iterator[Finding]]] = {
     **dict.fromkeys(("eval", "trap", "alias"), _shell_builtin),
-    **dict.fromkeys(("source", "."), _source),
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk),
-    **dict.fromkeys(("sed", "gsed"), _sed),
+    **dict.fromkeys(
+        ("source", "."),
+        lambda words, scope: interpreters.interpreted(tables().languages["sh"], [words[0], *words[1:2]], scope),
+    ),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk", *_SEDS), _programmed),
     **dict.fromkeys(("tar", "bsdtar", "gtar"), _tar),
     **dict.fromkeys(_EVALUATING.split(), _evaluating),
-    **dict.fromkeys(("cd", "pushd", "popd"), _cd),
+    **dict.fromkeys(("cd", "pushd", "popd"), lambda words, _: iter([reads(words[0].source)])),
     "dd": _dd,
     "mv": _mv,
-    **dict.fromkeys(("fd", "fdfind"), _fd),
+    **dict.fromkeys(("fd", "fdfind"), lambda words, scope: chain(launchers.fd(words), _by_spec("fd", words, scope))),
     **dict.fromkeys(("jq", "gojq", "jaq"), _jq),
-    "csplit": _csplit,
+    # Its arguments after the file are patterns between slashes, and how often they apply.
+    "csplit": lambda words, scope: _by_spec("csplit", [w for w in words if not _SPLIT_AT.fullmatch(w.text)], scope),
     "find": launchers.find,
     "head": _head,
-    "xargs": _xargs,
+    "xargs": lambda words, scope: launchers.xargs(tables().launchers["xargs"], words, scope),
     "parallel": launchers.parallel,
     "command": _command,
 }

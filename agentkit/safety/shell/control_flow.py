@@ -54,15 +54,8 @@ _BUILTINS = {
 }
 WORDS = {
     *(
-        "word",
-        "string",
-        "raw_string",
-        "ansi_c_string",
-        "translated_string",
-        "concatenation",
-        "number",
-        "regex",
-        "array",
+        *("word", "string", "raw_string", "ansi_c_string", "translated_string", "concatenation", "number", "regex"),
+        *("array",),
     ),
     *("simple_expansion", "expansion", "arithmetic_expansion", "brace_expression", "extglob_pattern", "variable_name"),
     *("heredoc_body", "heredoc_start", "heredoc_end", "comment", "test_operator", "special_variable_name", "subscript"),

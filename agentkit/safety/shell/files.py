@@ -296,7 +296,12 @@ def delete(word: Word, scope: ShellScope, what: str = "deletes") -> Iterator[Dec
         return
     path = _noted(word, scope)
     if path is None:
-        yield from _delete_unknown(word, what)
+        if re.match(r"(/|~|\.\.)", word.text):
+            yield deny("delete-tree", word.source, f"it {what} files outside the workspace.")
+        else:
+            yield ask(
+                "unknown-path", word.source, f"The files that it {what} are only known when it runs.", "Name the files."
+            )
     elif paths.inside(path, scope.workspace):
         yield from _delete_within(word, path, scope, what)
     elif path in scope.written and _is_fleeting(path, scope):
@@ -369,12 +374,3 @@ def opened(part: str) -> str:
 def is_all(pattern: str) -> bool:
     """Whether a pattern matches everything in the workspace, except perhaps names that begin with a dot."""
     return all(not part.strip("*?.") for part in pattern.rstrip("/").split("/"))
-
-
-def _delete_unknown(word: Word, what: str) -> Iterator[Decision]:
-    if re.match(r"(/|~|\.\.)", word.text):
-        yield deny("delete-tree", word.source, f"it {what} files outside the workspace.")
-    else:
-        yield ask(
-            "unknown-path", word.source, f"The files that it {what} are only known when it runs.", "Name the files."
-        )

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from agentkit.lines import split_lines
 from agentkit.safety import paths
 from agentkit.safety.shell import files
 from agentkit.safety.shell.arguments import ASSIGNMENT, EXECUTING, Argument, leading, parsed
@@ -30,6 +29,7 @@ from agentkit.safety.shell.variables import (
     reads,
     undoes,
 )
+from agentkit.text_encoding import split_lines
 
 _SEPARATING = {"-d", "--delimiter", "-0", "--null"}
 _IN_PARTS = {"-n", "-L", "-l", "--max-args", "--max-lines", "-s", "--max-chars"}
@@ -59,49 +59,21 @@ _NEGATIONS = {"!", "-not"}
 _LOOSE = {"-o", "-or", ",", "(", ")", "-L", "-follow"}
 """Options with which find also acts on files that its other tests exclude, or on other folders."""
 _EACH = {"-x", "-X", "--exec", "--exec-batch"}
-_TRACES = re.compile(r"HISTFILE|HISTSIZE|HISTFILESIZE|HISTCONTROL|HISTIGNORE")
-_LOADERS = re.compile(r"LD_PRELOAD|LD_AUDIT|DYLD_INSERT_LIBRARIES|BASH_ENV|PROMPT_COMMAND|BASH_FUNC.*")
-_DELICATE = re.compile(
-    r"(LD|DYLD|GIT|PERL|RUBY|JAVA|JDK|NODE|NPM|npm|PIP|UV|CARGO|RUSTC|SSH|SUDO|GCONV|GCC|MAKE|DOCKER|KUBE|AWS)_?.*"
-    r"|PYTHON.*|PATH|IFS|ENV|SHELLOPTS|BASHOPTS|PS4|CDPATH|GLOBIGNORE|EXECIGNORE|EDITOR|VISUAL|.*PAGER|BROWSER|LESS\w*|MAIL"
-    r"|HOSTALIASES|TERMINFO\w*|TERMCAP|HOME|SHELL|BASH_\w*|INPUTRC|HIST\w*|\w*_PROXY|\w*_proxy|CC|CXX|TMPDIR|_"
-    r"|[A-Z0-9_]*(FLAGS|OPTIONS|OPTS?|INIT|INIT_\w+|CONFIG\w*|_CONF|_PLUGINS?|PATH|_RSH|5OPT|RUBYOPT|MANOPT|ZDOTDIR)"
-    r"|\w*PROCESS_START|XDG_\w*|UNZIP|ZIPINFO|PS[012]|BC_ENV_ARGS|GROFF_\w+|MORE|MALLOC_\w+|GLIBC_TUNABLES|OPENSSL_\w+"
-    r"|PHPRC|PHP_INI_SCAN_DIR|R_(PROFILE|ENVIRON|LIBS)\w*|GS_LIB|TS_NODE_\w+|MAGICK_\w+|BUNDLE_GEMFILE|GEM_\w+|WGETRC"
-    r"|(RBENV|PYENV|FONTCONFIG|GTK|QT)_\w+|TEXINPUTS|TEXMF\w*|CURL_HOME|TF_CLI_ARGS\w*|\w+_(LAUNCHER|WRAPPER)"
-    r"|CMAKE_\w*(COMPILER|GENERATOR|TOOLCHAIN|PROGRAM)\w*"
-)
-_TAME_VALUES = (
-    (re.compile(r"IFS"), re.compile(r"[\s,:;|]*")),
-    (re.compile(r"(GNU)?MAKEFLAGS"), re.compile(r"-?[jksn\d ]*")),
-    (
-        re.compile(r"(C|CXX|CPP)FLAGS"),
-        re.compile(r"(-(O\w?|g\d?|W[\w-]+|D\w+(=\w+)?|std=[\w+]+|fPIC|pedantic|pipe)\s*)*"),
-    ),
-    (re.compile(r"NODE_OPTIONS"), re.compile(r"--max-old-space-size=\d+")),
-    (re.compile(r"GOFLAGS"), re.compile(r"(-(mod=(mod|vendor|readonly)|count=\d+|race|v|short|tags=[\w,]+)\s*)*")),
-)
-_PROMPTS = re.compile(r"PS\d|ENV")
-"""Variables whose text bash expands."""
-_FINE = re.compile(
-    r"PYTHON(DONTWRITEBYTECODE|UNBUFFERED|HASHSEED|UTF8|IOENCODING|OPTIMIZE|FAULTHANDLER|DEVMODE|ASYNCIODEBUG)|NODE_ENV"
-    r"|GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)|GIT_TERMINAL_PROMPT|CARGO_TERM_COLOR|PIP_NO_INPUT"
-    r"|GIT_OPTIONAL_LOCKS|NPM_CONFIG_LOGLEVEL|UV_OFFLINE|LESSCHARSET"
-)
 
 
 def environment(name: str, value: Value, source: str, scope: ShellScope) -> Iterator[Finding]:
     """Objections to setting a variable of this name for a command."""
-    if _LOADERS.fullmatch(name):
+    variables = tables().variables
+    if variables["loads"].fullmatch(name):
         yield deny("environment", source, f"{name} makes programs run other code.", "Run the command without it.")
         if name == "PROMPT_COMMAND":
             yield from script(value, source)
-    elif _TRACES.fullmatch(name):
+    elif variables["traces"].fullmatch(name):
         yield deny("traces", source, "it hides its traces.", "Run the command without it.")
-    elif _DELICATE.fullmatch(name) and not _is_tame(name, value.text, scope):
+    elif variables["changes"].fullmatch(name) and not _is_tame(name, value.text, scope):
         yield ask("environment", source, f"{name} changes what programs do or run.", "Run the command without it.")
         yield from carried([Word("--", source), Word("--", source), Word(value.text, source)])
-        if _PROMPTS.fullmatch(name):
+        if variables["prompts"].fullmatch(name):
             yield from (ShellScript(text, source) for text in re.findall(r"(?:\$\(|`)([^)`]*)[)`]", value.text))
 
 
@@ -109,9 +81,9 @@ def _is_tame(name: str, text: str, scope: ShellScope) -> bool:
     """Whether a delicate variable gets a value that changes nothing of weight."""
     if name in {"PYTHONPATH", "NODE_PATH"} and _within(text, scope):
         return True
-    tame = any(names.fullmatch(name) and values.fullmatch(text) for names, values in _TAME_VALUES)
+    tame = any(re.fullmatch(names, name) and each.fullmatch(text) for names, each in tables().tame_variables.items())
     tame |= not name.endswith("PATH") and text in {"cat", "less", "true", ""}
-    return tame or bool(_FINE.fullmatch(name))
+    return tame or bool(tables().variables["fine"].fullmatch(name))
 
 
 def _within(text: str, scope: ShellScope) -> bool:

@@ -31,51 +31,8 @@ from agentkit.safety.shell.word_expansion import ansi
 
 _FORMAT = re.compile(r"%(?:(%)|([-+ #0-9.*']*)([a-zA-Z]))")
 _IN_TMP = re.compile(r"((-[dq]+|--directory|--suffix[= ][\w.-]+) )*(-t [\w.-]+ |/tmp/[\w.-]+ )?")
-_NO_SLASH = r"[%\w](?!\S*\.\.)[%\w:.@,+-]*"
-# What prints numbers, dates and names of the workspace, by its arguments; and which of these are names of files.
-_NAMERS = {
-    "find": r"(?!.*-(f?printf|exec|ok|fls|files0)).*",
-    "ls": r"(?!.*(--hyperlink|-\w*Q|--quot)).*",
-    "nproc": r".*",
-    "wc": r"(?!.*--files0).*",
-    "seq": r"(-w )?([-+\d.]+ )+",
-    "date": rf"((-u|--utc|-R|-I\w*|--iso-8601\S*|-d \+?[^+]*|--date=\+?[^+]*) )*(\+{_NO_SLASH}( {_NO_SLASH})* )?",
-    "mktemp": r"((-d|-u|-q) )*\w[\w.-]* ",
-    "stat": r"(-c|-f|--format) ?=?%[ABCDFGUWXYZabdghilorstuwxyz] .*",
-    "grep": r"(?!.*(--|-\w*[oh]\w*) )((-[EFGHIPRainrsvwxz]+|--(in|ex)clude\S*=\S+) )*-[EFGHIPRainrsvwxz]*[lLc]\w* .*",
-    "rg": r"((-[a-z]*[lc]|--files|--files-with-matches|--count) )+(?!.*-(r|-replace|-hostname|-hyper)).*",
-    "fd": r"(?!.*(-x|-X|--exec|--format|-a|--abs|-\w*[lxX])).*",
-    "git": r"(rev-parse ((--short\S*|--abbrev-ref|--verify|--show-toplevel|HEAD[~^\d]*|\w+) )+|branch --show-current "
-    r"|describe ((--tags|--always|--dirty|--abbrev=\d+|--long) )*|rev-list --count HEAD "
-    r"|ls-files ((-[cdmo]|--cached|--modified|--others|--deleted|--exclude-standard|[\w./*]+) )*"
-    r"|diff --name-only ((--cached|--staged|--diff-filter=\w+|HEAD[~^\d]*|[\w./]+) )*)",
-}
-# Of these, what prints nothing but numbers, by its arguments.
-_COUNTERS = {
-    "nproc": r"(?!.*--(help|version)).*",
-    "wc": r"-[lwcmL]+ |--(lines|words|bytes|chars) ",
-    "seq": r"(-w )?([-+\d]+ )+",
-    "date": r"(-u )?\+([-_]?%[-_0]?[sNYmdHMSjuwIyVGklCU]|[-:./])+ ",
-    "stat": r"(-c|-f|--format) ?=?%[aBbghisuWXYZ] (\S+ )+",
-    "grep": r"-[EFPaisvwxz]*c[EFPaisvwxz]* (-e )?\S+ (\S+ )?",
-    "git": r"rev-list --count HEAD ",
-}
 _FILE_NAMERS = {"find", "ls", "grep", "rg", "fd", "git"}
 _ALWAYS = {"nproc"}
-# What prints the lines that it reads, or some of them, by its arguments.
-_FILTERS = {
-    "sort": r"(-[bdfghinrsuVRz]+ |-k ?[\d,.a-z]+ |-t ?\S )*",
-    "uniq": r"(-[iuz]+ )*",
-    "head": r"(-z )?(-n ?-?\d+ |-\d+ )?",
-    "tail": r"(-z )?(-n ?[-+]?\d+ |-\d+ )?",
-    "grep": r"(-[vEFiwxqPz]+ )*(-e )?[^- ]\S* ",
-    "sed": r"(-n (\d+|\d+,(\d+|\$)|\$)p|(\d+|\d+,(\d+|\$)|\$)d|\d+q) ",
-    "awk": r"(\{ ?print( \$0)? ?;?\}|NR ?(==|!=|[<>]=?) ?\d+( ?&& ?NR ?[<>]=? ?\d+)?) ",
-    "cat": r"(- )*",
-    "tac": r"",
-    "shuf": r"(-z )?(-n ?\d+ )?",
-    "tee": r"(-a )?(\S+ )*",
-}
 
 
 def prints(words: list[Word], scope: ShellScope) -> Value:
@@ -108,7 +65,7 @@ def _sources(name: str, arguments: list[Word], text: str, scope: ShellScope) -> 
     if name == "printf":
         may_be_word = re.search(r"%[^%]*[xXeEgGfF]", _arguments(arguments[:1]))  # such as ff or inf
         return frozenset({A_WORD} if may_be_word else ())
-    passed = (scope.stdin or NOTHING).origins if text and name in _FILTERS else frozenset[str]()
+    passed = (scope.stdin or NOTHING).origins if text and name in tables().filters else frozenset[str]()
     return passed | listed(arguments, scope) if name == "cat" else passed
 
 
@@ -118,8 +75,8 @@ def _arguments(words: list[Word]) -> str:
 
 def _is_named(name: str, words: list[Word], scope: ShellScope) -> bool:
     """Whether a command prints only numbers, dates and names inside the workspace."""
-    pattern = _NAMERS.get(name)
-    if not pattern or not re.fullmatch(pattern, _arguments(words[1:])):
+    pattern = tables().prints_names.get(name)
+    if not pattern or not pattern.fullmatch(_arguments(words[1:])):
         return False
     if name == "find" and any(may_be_secret(word, scope) for word in sought_names(words)):
         return False
@@ -129,7 +86,8 @@ def _is_named(name: str, words: list[Word], scope: ShellScope) -> bool:
 def _kinds(name: str, words: list[Word]) -> frozenset[str]:
     """The origins that say which numbers or names a command prints."""
     is_single = name != "grep" or all(word.known for word in words[1:])  # of several files, it prints the names
-    counts = is_single and name in _COUNTERS and re.fullmatch(_COUNTERS[name], _arguments(words[1:]))
+    numbers = tables().prints_numbers.get(name)
+    counts = is_single and numbers and numbers.fullmatch(_arguments(words[1:]))
     kinds = set() if counts else {A_FILE} if name in _FILE_NAMERS else {A_WORD}
     kinds |= {A_REF} if name == "git" and words[1].text not in {"ls-files", "diff"} else set()
     kinds |= _beginnings(name, words) if A_FILE in kinds and A_REF not in kinds else frozenset()
@@ -149,15 +107,6 @@ def _beginnings(name: str, words: list[Word]) -> frozenset[str]:
     return frozenset({SUFFIXED} if doubted else ())
 
 
-def _filtered(name: str, arguments: list[Word], scope: ShellScope) -> str:
-    """The output of a filter: a single line unchanged, several lines perhaps in another order."""
-    pattern, text = _FILTERS.get(name), (scope.stdin or NOTHING).text
-    if pattern is None or not re.fullmatch(pattern, _arguments(arguments)):
-        return ""
-    same = name in {"cat", "tee"} or "\n" not in text.rstrip("\n")
-    return text if same else ""
-
-
 def _within(word: Word, scope: ShellScope) -> bool:
     path = resolve(word.text, scope)
     return path is not None and paths.inside(path, scope.workspace)
@@ -173,7 +122,12 @@ def _text(name: str, arguments: list[Word], scope: ShellScope) -> str:
         return _part(name, plain)
     if name == "pwd":
         return (scope.cwd or "") if len(scope.folders) == 1 else ""
-    return _filtered(name, arguments, scope)
+    # The output of a filter: a single line unchanged, several lines perhaps in another order.
+    pattern, text = tables().filters.get(name), (scope.stdin or NOTHING).text
+    if pattern is None or not pattern.fullmatch(_arguments(arguments)):
+        return ""
+    same = name in {"cat", "tee"} or "\n" not in text.rstrip("\n")
+    return text if same else ""
 
 
 def _part(name: str, arguments: list[str]) -> str:

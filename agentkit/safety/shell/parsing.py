@@ -99,7 +99,17 @@ _HOLDERS = {"command", "redirected_statement", "declaration_command", "unset_com
 def misread(node: Node) -> bool:
     """Whether this node may be read otherwise than bash does; its children are examined separately."""
     doubt = _DOUBTS.get(node.type)
-    return (doubt is not None and doubt(node)) or (node.type in _HOLDERS and _is_torn(node)) or _is_left_over(node)
+    return (
+        (doubt is not None and doubt(node))
+        or (
+            node.type in _HOLDERS
+            and any(
+                one.end_byte == two.start_byte and one.type in _PARTS - {"file_redirect"} and two.type in _PARTS
+                for one, two in pairwise(node.children)
+            )
+        )
+        or (node.type in _STATEMENTS and own_text(node).replace("\\\n", "").strip() not in {"", "-"})
+    )
 
 
 def _swallows(node: Node) -> bool:
@@ -127,11 +137,7 @@ def _is_more_than_a_test(node: Node) -> bool:
         if "parenthesized_expression" in kinds or any(map(_REDIRECTING.fullmatch, kinds)):
             return True
         waiting.extend(child for child in children if child.type not in _QUOTING)
-    return _has_lines(node)
-
-
-def _has_lines(node: Node) -> bool:
-    """Whether a line ends within a test in single brackets, which ends there."""
+    # Whether a line ends within a test in single brackets, which ends there.
     waiting = [node]
     while waiting:
         inner = waiting.pop()
@@ -146,22 +152,9 @@ def _is_blank_variable(node: Node) -> bool:
     return re.search(rb"\$\s+[^\w\s]", node.text or b"") is not None
 
 
-def _is_left_over(node: Node) -> bool:
-    """Whether the parser has given some of a statement's text to none of its parts."""
-    return node.type in _STATEMENTS and own_text(node).replace("\\\n", "").strip() not in {"", "-"}
-
-
 def _opens_late(node: Node) -> bool:
     """Whether bash may take away a backslash in an expansion, and then sees a substitution begin."""
     return _BROKEN_OFF.search(node.text or b"") is not None
-
-
-def _is_torn(node: Node) -> bool:
-    """Whether two words stand side by side, of which bash makes one."""
-    return any(
-        one.end_byte == two.start_byte and one.type in _PARTS - {"file_redirect"} and two.type in _PARTS
-        for one, two in pairwise(node.children)
-    )
 
 
 _DOUBTS = {

@@ -225,14 +225,8 @@ def linked(judge: StatementJudge, words: list[Word], scope: ShellScope) -> None:
     """After a link was created, the target of ".." is unknown."""
     for word in words:
         if scope.links and re.search(r"(^|[/=])\.\.(/|$)", word.text):
-            judge.add(
-                ask(
-                    "linked",
-                    word.source,
-                    "It uses '..' below a link that the same command created.",
-                    "Use the full path.",
-                )
-            )
+            why = "It uses '..' below a link that the same command created."
+            judge.add(ask("linked", word.source, why, "Use the full path."))
 
 
 def _reads(word: Word, scope: ShellScope) -> Iterator[Decision]:
@@ -296,14 +290,8 @@ def set_variable(
     match = re.match(r"([A-Za-z_]\w*)(\[.*\])?$", target, re.DOTALL)
     if not match:
         if not target.isdigit():
-            judge.add(
-                ask(
-                    "hidden-variable",
-                    text,
-                    "The name of the variable is only known when the command runs.",
-                    "Write out its name.",
-                )
-            )
+            why = "The name of the variable is only known when the command runs."
+            judge.add(ask("hidden-variable", text, why, "Write out its name."))
         scope.forget()
         return
     name, element = match[1], bool(match[2])
@@ -429,7 +417,11 @@ def take_effect(judge: StatementJudge, words: list[Word], scope: ShellScope) -> 
     """Apply the effects of a command on the shell: folder, variables, created files."""
     name = words[0].text
     if name in {"cd", "pushd", "popd"}:
-        _move(words, scope)
+        folders = {_folder(words, possible) for possible in scope.possible()}
+        first, before = _folder(words, scope), scope.folders
+        scope.cwd, scope.elsewhere = first, frozenset()
+        scope.failed = frozenset() if first in scope.made else before
+        scope.may_be_in(frozenset(folders))
     elif name in {"eval", "source", "."}:
         scope.forget()
     elif name == "let":
@@ -560,15 +552,6 @@ def _reads_lines(words: list[Word]) -> bool:
     names = [word for word in words[1:] if word.text.isidentifier()]
     others = [word for word in words[1:] if word not in names]
     return len(names) == 1 and all(word.text in _WHOLE or word.source == _NULL for word in others)
-
-
-def _move(words: list[Word], scope: ShellScope) -> None:
-    """The folder after cd, pushd and popd, if they succeed."""
-    folders = {_folder(words, possible) for possible in scope.possible()}
-    first, before = _folder(words, scope), scope.folders
-    scope.cwd, scope.elsewhere = first, frozenset()
-    scope.failed = frozenset() if first in scope.made else before
-    scope.may_be_in(frozenset(folders))
 
 
 def _folder(words: list[Word], scope: ShellScope) -> str | None:

@@ -79,20 +79,8 @@ class CommandSpec:
     """
 
     KINDS: ClassVar = (
-        *(
-            "ask",
-            "write",
-            "read",
-            "cd",
-            "script",
-            "program",
-            "module",
-            "pattern",
-            "value",
-            "optional",
-            "active",
-            "flag",
-        ),
+        *("ask", "write", "read", "cd", "script", "program", "module", "pattern", "value", "optional", "active"),
+        "flag",
     )
 
     paths: str = "text"
@@ -172,7 +160,7 @@ class ProgramRule:
 class Lookup(Mapping[str, T]):
     """A mapping that makes each value when it is first looked up, from the rows that name its key."""
 
-    def __init__(self, rows: Mapping[str, tuple[Any, ...]], make: Callable[[tuple[Any, ...]], T]) -> None:
+    def __init__(self, rows: Mapping[str, Any], make: Callable[[Any], T]) -> None:
         self._rows, self._make = rows, make
         self._made: dict[str, T] = {}
 
@@ -213,6 +201,11 @@ class CommandTables:
     runners: frozenset[str]
     groups: dict[str, frozenset[str]]
     implied: dict[str, frozenset[str]]
+    prints_names: Lookup[re.Pattern[str]]
+    prints_numbers: Lookup[re.Pattern[str]]
+    filters: Lookup[re.Pattern[str]]
+    variables: Lookup[re.Pattern[str]]
+    tame_variables: Lookup[re.Pattern[str]]
 
     @property
     def programs(self) -> tuple[ProgramRule, ...]:
@@ -243,13 +236,9 @@ def _rows(name: str) -> tuple[dict[str, Any], list[_Row]]:
     return tomllib.loads(text[: starts[0]]), rows
 
 
-def _parsed(row: _Row) -> dict[str, Any]:
-    return tomllib.loads(row.text)
-
-
 @cache
 def _rule(row: _Row) -> CommandRule:
-    fields = _parsed(row)
+    fields = tomllib.loads(row.text)
     return CommandRule(
         id=fields["id"],
         verdict=Verdict(fields["verdict"]),
@@ -266,14 +255,14 @@ def _rule(row: _Row) -> CommandRule:
 
 
 def _undo(row: _Row) -> Undo:
-    fields = _parsed(row)
+    fields = tomllib.loads(row.text)
     return Undo(
         fields["rule"], re.compile(fields.get("when", "")), fields.get("paths", False), fields.get("index", False)
     )
 
 
 def _program_rule(row: _Row) -> ProgramRule:
-    fields = _parsed(row)
+    fields = tomllib.loads(row.text)
     one, other = re.compile(fields["one"]), re.compile(fields.get("other", ""))
     return ProgramRule(fields["id"], one, other, fields["reason"], fields.get("destroys", False))
 
@@ -283,22 +272,18 @@ def _programs() -> tuple[ProgramRule, ...]:
     return tuple(_program_rule(row) for row in _rows("commands.toml")[1] if row.kind == "programs")
 
 
+_PLAIN_FIELDS = {
+    *("paths", "effect", "text", "strict", "unnamed", "reading", "skip", "joined", "scripts", "assignments", "name")
+}
+
+
 @cache
 def _fields(row: _Row) -> dict[str, Any]:
-    plain = {
-        "paths",
-        "effect",
-        "text",
-        "strict",
-        "unnamed",
-        "reading",
-        "skip",
-        "joined",
-        "scripts",
-        "assignments",
-        "name",
+    return {
+        key: value if key in _PLAIN_FIELDS else _split(value)
+        for key, value in tomllib.loads(row.text).items()
+        if key != "names"
     }
-    return {key: value if key in plain else _split(value) for key, value in _parsed(row).items() if key != "names"}
 
 
 def _with_options(row: _Row) -> dict[str, Any]:
@@ -341,20 +326,17 @@ def tables() -> CommandTables:
     running = [row.names for row in rows if row.kind == "commands" and _RUNS.search(row.text)]
     runners = {name.split()[0] for names in running for name in names.split(",")}
     by_name = _rules_by_name(rules, runners)
+    patterns = ("prints_names", "prints_numbers", "filters", "variables", "tame_variables")
     return CommandTables(
         rules=Lookup(by_name, lambda indices: tuple(_rule(rules[index]) for index in indices)),
         every=tuple(_rule(rules[index]) for index in by_name["*"]),
         undo=Lookup(_by_name(objections, "undo"), lambda rows: tuple(map(_undo, rows))),
         destroying=frozenset(name for row in rules if _DESTROYS.search(row.text) for name in row.names.split()),
-        specs=Lookup(_by_name(rows, "commands"), _last(_spec)),
+        specs=Lookup(_by_name(rows, "commands"), _last(lambda row: CommandSpec(**_fields(row)))),
         launchers=Lookup(_by_name(rows, "launchers"), _last(lambda row: Launcher(**_with_options(row)))),
         languages=Lookup(_by_name(rows, "languages"), _last(lambda row: Interpreter(**_with_options(row)))),
         runners=frozenset(name.strip() for name in header["runners"].split(",")),
         groups={name: _split(text) for name, text in header["groups"].items()},
         implied={name.strip(): _split(text) for names, text in header["implied"].items() for name in names.split(",")},
+        **{name: Lookup(header[name], re.compile) for name in patterns},
     )
-
-
-@cache
-def _spec(row: _Row) -> CommandSpec:
-    return CommandSpec(**_fields(row))

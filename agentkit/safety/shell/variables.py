@@ -266,7 +266,10 @@ class ShellScope:
         """Give the shell these positional parameters; None if they are not known."""
         for index in range(1, 10):
             given = (values or ())[:index]
-            is_split = any(_may_be_several(value) for value in given[: index - 1])
+            # Whether a word that is not quoted may be several words, as what a command prints.
+            is_split = any(
+                (UNKNOWN in value.text or bool(value.origins & {A_FILE, PERHAPS_EMPTY})) for value in given[: index - 1]
+            )
             may_vanish = len(values or ()) > index and any(PERHAPS_EMPTY in value.origins for value in given)
             is_known = values is not None and not is_split and not may_vanish
             self.variables[str(index)] = (given[-1] if len(given) == index else NOTHING) if is_known else ANYTHING
@@ -327,11 +330,6 @@ class ShellScope:
 def composed(origins: frozenset[str]) -> frozenset[str]:
     """The origins of a text composed of others, which is not one of the files that a command found."""
     return frozenset(origin for origin in origins if not origin.startswith((FOUND, BELOW)))
-
-
-def _may_be_several(value: Value) -> bool:
-    """Whether a word that is not quoted may be several words, as what a command prints."""
-    return UNKNOWN in value.text or bool(value.origins & {A_FILE, PERHAPS_EMPTY})
 
 
 def are_numbers(*values: Value) -> bool:

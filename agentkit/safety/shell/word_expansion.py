@@ -600,7 +600,8 @@ _MAX_CHARS = 100
 def changed(value: Value, operator: str, operands: Sequence[str]) -> Value:
     """The value after the change, given the source of the operator's operands; unknown if it is uncertain."""
     if operator == ":" and value.items is not None and all(item.known for item in value.items):
-        return _sliced_items(value, operands)
+        span = _span(operands, len(value.items or ()))
+        return Value(UNKNOWN, value.origins) if span is None else Value.array((value.items or ())[span])
     if value.items is not None:
         return Value.array(changed(item, operator, operands) for item in value.items)
     if value.text == TAME:
@@ -610,11 +611,6 @@ def changed(value: Value, operator: str, operands: Sequence[str]) -> Value:
     known = value.known and len(value.text) <= _MAX_CHARS
     text = _CHANGES[operator](value.text, operator, operands) if known and operator in _CHANGES else None
     return Value(UNKNOWN if text is None else text, value.origins)
-
-
-def _sliced_items(value: Value, operands: Sequence[str]) -> Value:
-    span = _span(operands, len(value.items or ()))
-    return Value(UNKNOWN, value.origins) if span is None else Value.array((value.items or ())[span])
 
 
 def _span(operands: Sequence[str], size: int) -> slice | None:

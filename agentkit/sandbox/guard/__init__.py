@@ -45,11 +45,7 @@ def run(code: str, write: Callable[[str, str], object], names: Mapping[str, Any]
     """
     program = compiled(code)
     ending = program if isinstance(program, GuardedOutcome) else execute(program, code, write, names)
-    return _pointed(ending, [name for name, given in names.items() if not isinstance(given, type)])
-
-
-def _pointed(ending: GuardedOutcome, functions: list[str]) -> GuardedOutcome:
-    """Add a hint about the host functions if the program awaited one or looked it up in the wrong place."""
+    functions = [name for name, given in names.items() if not isinstance(given, type)]
     is_awaited = not ending.hint and any(message in ending.message for message in _AWAITED)
     if functions and (is_awaited or ending.hint == _OUTSIDE_ASYNC):
         return ending._replace(hint=_WITHOUT_AWAIT)

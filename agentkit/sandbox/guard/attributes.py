@@ -134,6 +134,11 @@ HOLDERS = frozenset({property, cached_property})  # their functions were written
 OWN_HINT = "underscore names can be used on objects of classes that the code itself defines"
 
 
+def unavailable(name: str) -> RefusedAttribute:
+    """The error for an attribute that can be read on the program's own objects only."""
+    return RefusedAttribute(f"the attribute {name!r} is not available here", OWN_HINT)
+
+
 class Guard:
     """Tracks which objects belong to the program and decides on attribute access."""
 
@@ -162,7 +167,7 @@ class Guard:
             **dict.fromkeys(DELICATE - {"mro", "obj"}, self._read_own_delicate),
             "format": self._read_format,
             "format_map": self._read_format,
-            "obj": lambda value, name: self.read_plain(without_obj(value), name),
+            "obj": self._read_obj,
             "__class__": lambda value, _: self.type_of(value),
         }
 
@@ -222,13 +227,14 @@ class Guard:
         if type(name) is not str:
             raise TypeError("attribute name must be string, not " + repr(type(name).__name__))
         if not may_read(as_python_reads(name)):
-            raise RefusedAttribute(f"the attribute {name!r} is not available here", OWN_HINT)
+            raise unavailable(name)
         reader = self._readers.get(name)
         if reader:
             return reader(value, name)
         if name.startswith("_"):
-            if not self._has_private(value, name):
-                raise RefusedAttribute(f"the attribute {name!r} is not available here", OWN_HINT)
+            kind = value if issubclass(type(value), type) else type(value)
+            if not (kind is super or (name in OF_TUPLES and issubclass(kind, tuple)) or self.is_own(value)):
+                raise unavailable(name)
             self.privacy.check(value, name)
         return self.read_plain(value, name)
 
@@ -243,10 +249,6 @@ class Guard:
         if not readable and not (name == "__dict__" and self.is_own(value)):
             raise RefusedAttribute(f"the attribute {name!r} cannot be read by its name as text", OWN_HINT)
         return self.read(value, name)
-
-    def _has_private(self, value: Any, name: str) -> bool:
-        kind = value if issubclass(type(value), type) else type(value)
-        return kind is super or (name in OF_TUPLES and issubclass(kind, tuple)) or self.is_own(value)
 
     def _looked_at(self, value: Any, found: Any, name: str) -> Any:
         if found is type:
@@ -279,12 +281,12 @@ class Guard:
     def _read_text(self, value: Any, name: str) -> Any:
         found = getattr(value, name)
         if type(found) not in {str, NoneType} and not self.is_own(value):
-            raise RefusedAttribute(f"the attribute {name!r} is not available here", OWN_HINT)
+            raise unavailable(name)
         return found
 
     def _read_copy(self, value: Any, name: str) -> Any:
         if not self.is_own(value) and type(value) is not SimpleNamespace:
-            raise RefusedAttribute(f"the attribute {name!r} is not available here", OWN_HINT)
+            raise unavailable(name)
         if name == "__dict__" and issubclass(type(value), type):
             raise RefusedAttribute("`__dict__` of a class is not available here", "use dir(cls) and getattr")
         found = getattr(value, name)
@@ -309,12 +311,17 @@ class Guard:
     def _read_own_function(self, value: Any, name: str) -> Any:
         found = getattr(value, name)
         if not self.is_own_function(found):
-            raise RefusedAttribute(f"the attribute {name!r} is not available here", OWN_HINT)
+            raise unavailable(name)
         return found
 
     def _read_own_delicate(self, value: Any, name: str) -> Any:
         if not self.is_own(value):
-            raise RefusedAttribute(f"the attribute {name!r} is not available here", OWN_HINT)
+            raise unavailable(name)
+        return self.read_plain(value, name)
+
+    def _read_obj(self, value: Any, name: str) -> Any:
+        if issubclass(type(value), BaseException):  # whose `obj` can be any object
+            raise RefusedAttribute("`obj` of an exception is not available here", "use str(error) and error.args")
         return self.read_plain(value, name)
 
     def _read_format(self, value: Any, name: str) -> Any:
@@ -398,17 +405,10 @@ def class_behind(value: Any) -> Any:
     return value if issubclass(type(value), type) else None
 
 
-def without_obj(value: Any) -> Any:
-    """Return the value unless it is an exception, whose `obj` can be any object."""
-    if issubclass(type(value), BaseException):
-        raise RefusedAttribute("`obj` of an exception is not available here", "use str(error) and error.args")
-    return value
-
-
 def read_of_exception(value: Any, name: str) -> Any:
     """Read an attribute that only exceptions have."""
     if not issubclass(type(value), BaseException):
-        raise RefusedAttribute(f"the attribute {name!r} is not available here", OWN_HINT)
+        raise unavailable(name)
     return getattr(value, name)
 
 

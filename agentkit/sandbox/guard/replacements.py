@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import builtins
 import enum
-import pprint as python
+import types
+from abc import ABCMeta
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
@@ -24,6 +25,11 @@ from agentkit.sandbox.guard.proxies import ClassProxy, class_of_proxy
 Part = Callable[[Any], Any]
 # Objects of these modules are immutable, or shared by Python's own copy as well.
 UNCHANGING = words("builtins datetime decimal enum fractions functools re types typing uuid zoneinfo")
+
+
+def attributes_of(value: object, names: str) -> dict[str, Any]:
+    """These attributes of an object, by name."""
+    return {name: getattr(value, name) for name in names.split()}
 
 
 class Copier:
@@ -50,19 +56,17 @@ class Copier:
         if self._has_own(value, "__deepcopy__"):
             new = value.__deepcopy__(seen)
         else:
-            self._check_inner(value)
+            # Refuse an object with private parts: the program has access to the memo, which would expose their
+            # copies.
+            inner = self._guard.privacy.names(type(value))
+            parts = [(name.__name__, found) for name, found in _slots(value)] if inner else []
+            parts += [*vars(value).items()] if inner and hasattr(value, "__dict__") else []
+            if not all(self._is_shared(found) for name, found in parts if name in inner):
+                raise RefusedCall(f"a {type(value).__name__!r} cannot be copied deeply here", "make a new one")
             new = self._filled(
                 value, lambda part: self.deepcopy(part, seen), lambda empty: seen.__setitem__(id(value), empty)
             )
         return seen.setdefault(id(value), new)
-
-    def _check_inner(self, value: Any) -> None:
-        """Refuse an object with private parts: the program has access to the memo, which would expose their copies."""
-        inner = self._guard.privacy.names(type(value))
-        parts = [(name.__name__, found) for name, found in _slots(value)] if inner else []
-        parts += [*vars(value).items()] if inner and hasattr(value, "__dict__") else []
-        if not all(self._is_shared(found) for name, found in parts if name in inner):
-            raise RefusedCall(f"a {type(value).__name__!r} cannot be copied deeply here", "make a new one")
 
     def _has_own(self, value: Any, method: str) -> bool:
         return self._guard.is_own_class(type(value)) and hasattr(type(value), method)
@@ -97,19 +101,14 @@ class Copier:
         return new
 
 
-def _fill_ordered(new: Any, value: Any, part: Part) -> None:
-    for key in OrderedDict.__iter__(value):
-        OrderedDict.__setitem__(new, part(key), part(dict.__getitem__(value, key)))
-
-
 def _fill_dict(new: Any, value: Any, part: Part) -> None:
+    if issubclass(type(new), OrderedDict):
+        for key in OrderedDict.__iter__(value):
+            OrderedDict.__setitem__(new, part(key), part(dict.__getitem__(value, key)))
+        return
     if issubclass(type(new), defaultdict):
         new.default_factory = value.default_factory
     dict.update(new, {part(key): part(item) for key, item in dict.items(value)})
-
-
-def _fill_deque(new: Any, value: Any, part: Part) -> None:
-    deque.__init__(new, [part(item) for item in deque.__iter__(value)], value.maxlen)
 
 
 def _fill_exception(new: Any, value: Any, part: Part) -> None:
@@ -118,11 +117,10 @@ def _fill_exception(new: Any, value: Any, part: Part) -> None:
 
 # The built-in base classes of objects, each with a function that copies its contents.
 FILLS: dict[Any, Callable[[Any, Any, Part], None]] = {
-    OrderedDict: _fill_ordered,
-    dict: _fill_dict,
+    **dict.fromkeys((OrderedDict, dict), _fill_dict),
     list: lambda new, value, part: list.extend(new, [part(item) for item in list.__iter__(value)]),
     set: lambda new, value, part: set.update(new, [part(item) for item in set.__iter__(value)]),
-    deque: _fill_deque,
+    deque: lambda new, value, part: deque.__init__(new, [part(item) for item in deque.__iter__(value)], value.maxlen),
     bytearray: lambda new, value, _: bytearray.extend(new, value),
     BaseException: _fill_exception,
     object: lambda *_: None,
@@ -154,9 +152,7 @@ class Functools:
         return {
             "cached_property": cached_property(self._guard),
             "singledispatch": lambda function: single_dispatch(self._guard, function),
-            "total_ordering": self.total_ordering,
-            "update_wrapper": self.update_wrapper,
-            "wraps": self.wraps,
+            **attributes_of(self, "total_ordering update_wrapper wraps"),
         }
 
     def update_wrapper(self, wrapper: Any, wrapped: Any) -> Any:
@@ -242,22 +238,19 @@ def cached_property(guard: Guard) -> type:
         def __get__(self, instance: Any, owner: Any = None) -> Any:
             if instance is None:
                 return self
-            return cached_result(guard, instance, self.attrname, self.func)
+            name = self.attrname
+            if name is None:
+                raise TypeError("Cannot use cached_property instance without calling __set_name__ on it.")
+            guard.check_set(instance, name)
+            if not hasattr(instance, "__dict__"):
+                kind = type(instance).__name__
+                raise TypeError(f"No '__dict__' attribute on {kind!r} instance to cache {name!r} property.")
+            value = vars(instance)[name] = self.func(instance)
+            return value
 
     CachedProperty.__name__ = CachedProperty.__qualname__ = "cached_property"
     CachedProperty.__module__ = "functools"
     return CachedProperty
-
-
-def cached_result(guard: Guard, instance: Any, name: Any, function: Callable[[Any], Any]) -> Any:
-    """Call the function with an object and store the result there, under a name that the program can set."""
-    if name is None:
-        raise TypeError("Cannot use cached_property instance without calling __set_name__ on it.")
-    guard.check_set(instance, name)
-    if not hasattr(instance, "__dict__"):
-        raise TypeError(f"No '__dict__' attribute on {type(instance).__name__!r} instance to cache {name!r} property.")
-    value = vars(instance)[name] = function(instance)
-    return value
 
 
 MIXED_IN = frozenset({None, int, str, float})
@@ -311,7 +304,11 @@ def members(names: Any) -> list[Any]:
 
 def packed(name: str) -> dict[str, Any]:
     """`compress` and `decompress` of `bz2`, `gzip` or `lzma`, applied to real bytes."""
-    original = _module(name)
+    import bz2
+    import gzip
+    import lzma
+
+    original: Any = {"bz2": bz2, "gzip": gzip, "lzma": lzma}[name]
 
     def compress(data: Any, *arguments: Any, **options: Any) -> Any:
         """Compress the bytes."""
@@ -322,14 +319,6 @@ def packed(name: str) -> dict[str, Any]:
         return original.decompress(bytes(memoryview(data)), *arguments, **options)
 
     return {"compress": compress, "decompress": decompress}
-
-
-def _module(name: str) -> Any:
-    import bz2
-    import gzip
-    import lzma
-
-    return {"bz2": bz2, "gzip": gzip, "lzma": lzma}[name]
 
 
 def gzip_names() -> dict[str, Any]:
@@ -384,50 +373,42 @@ HIGHEST_RECURSION = 20_000
 def substitutes(guard: Guard, streams: Streams) -> dict[str, Callable[[], dict[str, Any]]]:
     """For each module with replacements: a function that creates its guarded names on first import."""
     return {
-        "abc": _abc,
+        "abc": lambda: {"ABCMeta": ClassProxy(ABCMeta)},
         "ast": _ast,
         "asyncio": _asyncio,
         "bz2": lambda: packed("bz2"),
         "calendar": lambda: _calendar(streams),
         "codecs": codecs_names,
         "contextlib": lambda: _contextlib(streams),
-        "copy": lambda: _copy(guard),
+        "copy": lambda: attributes_of(Copier(guard), "copy deepcopy"),
         "dataclasses": lambda: Dataclasses(guard).names(),
-        "decimal": lambda: _decimal(guard),
+        "decimal": lambda: _settable(guard, "decimal"),
         "enum": lambda: enumerations(MAIN, guard.allow_replacement),
         "functools": lambda: Functools(guard).names(),
         "gzip": gzip_names,
         "lzma": lambda: packed("lzma"),
         "operator": lambda: _operator(guard),
-        "pprint": lambda: _pprint(streams),
+        "pprint": lambda: printing(lambda: streams.stdout),
         "sys": lambda: _sys(streams),
-        "textwrap": lambda: _textwrap(guard),
+        "textwrap": lambda: _settable(guard, "textwrap"),
         "tomllib": tomllib_names,
         "traceback": lambda: _traceback(streams),
-        "types": lambda: _types(guard),
+        "types": lambda: {
+            name: guard.proxy_of(getattr(types, name))
+            for name in ("BuiltinFunctionType", "GeneratorType", "MethodType")
+        },
         "typing": lambda: _typing(guard),
-        "warnings": lambda: _warnings(streams),
+        "warnings": lambda: Warnings(streams).names(),
     }
 
 
-def _decimal(guard: Guard) -> dict[str, Any]:
+def _settable(guard: Guard, module: str) -> dict[str, Any]:
+    """Let programs set the attributes of the module's objects; no name is replaced."""
     from decimal import Context
-
-    guard.allow_setting(Context)
-    return {}
-
-
-def _textwrap(guard: Guard) -> dict[str, Any]:
     from textwrap import TextWrapper
 
-    guard.allow_setting(TextWrapper)
+    guard.allow_setting({"decimal": Context, "textwrap": TextWrapper}[module])
     return {}
-
-
-def _abc() -> dict[str, Any]:
-    from abc import ABCMeta
-
-    return {"ABCMeta": ClassProxy(ABCMeta)}
 
 
 def _ast() -> dict[str, Any]:
@@ -495,12 +476,6 @@ def _contextlib(streams: Streams) -> dict[str, Any]:
     }
 
 
-def _copy(guard: Guard) -> dict[str, Any]:
-
-    copier = Copier(guard)
-    return {"copy": copier.copy, "deepcopy": copier.deepcopy}
-
-
 class Dataclasses:
     """Dataclasses of the program's own classes."""
 
@@ -511,7 +486,7 @@ class Dataclasses:
 
     def names(self) -> dict[str, Any]:
         """The replaced names of the module."""
-        return {"dataclass": self.dataclass, "asdict": self.asdict, "astuple": self.astuple}
+        return attributes_of(self, "dataclass asdict astuple")
 
     def dataclass(self, cls: Any = None, /, **options: Any) -> Any:
         """The decorator, with or without arguments."""
@@ -525,8 +500,8 @@ class Dataclasses:
         if not issubclass(type(cls), type) or not self._guard.is_own_class(cls):
             raise RefusedCall("only classes that the code itself defines can be dataclasses here")
         # Python inserts the names of fields into the source of the generated methods.
-        names = [*getattr(cls, "__annotations__", {}), *getattr(cls, "__dataclass_fields__", {})]
-        names += [field.name for field in fields_of(cls)]
+        fields = getattr(cls, "__dataclass_fields__", {})
+        names = [*getattr(cls, "__annotations__", {}), *fields, *(field.name for field in fields.values())]
         if not all(type(name) is str and name.isidentifier() for name in names):
             raise Refused("the fields of a dataclass must have plain names")
         check_fields(names, plain=is_plain(cls))
@@ -556,11 +531,6 @@ class Dataclasses:
         if kind is dict:
             return {self._converted(key, of_object): self._converted(item, of_object) for key, item in value.items()}
         return self._deepcopy(value)
-
-
-def fields_of(cls: type) -> list[Any]:
-    """The fields of a class, including inherited ones."""
-    return [*getattr(cls, "__dataclass_fields__", {}).values()]
 
 
 def dataclass_instance(function: str, value: Any) -> Any:
@@ -594,14 +564,6 @@ def _operator(guard: Guard) -> dict[str, Any]:
     return {"attrgetter": attrgetter, "methodcaller": methodcaller}
 
 
-def _pprint(streams: Streams) -> dict[str, Any]:
-
-    def stdout() -> Any:
-        return streams.stdout
-
-    return {"PrettyPrinter": printer_class(stdout), **printing(stdout)}
-
-
 def _sys(streams: Streams) -> dict[str, Any]:
     import sys
 
@@ -609,12 +571,7 @@ def _sys(streams: Streams) -> dict[str, Any]:
         """Set the recursion limit, up to what the process can handle."""
         sys.setrecursionlimit(min(limit, HIGHEST_RECURSION))
 
-    return {
-        "argv": [""],
-        "exit": leave,
-        "setrecursionlimit": setrecursionlimit,
-        **vars(streams),
-    }
+    return {"argv": [""], "exit": leave, "setrecursionlimit": setrecursionlimit, **vars(streams)}
 
 
 def system_facade(guard: Guard, streams: Streams) -> type[Facade]:
@@ -660,22 +617,6 @@ def _traceback(streams: Streams) -> dict[str, Any]:
     return {"format_exc": format_exc, "print_exc": print_exc}
 
 
-def _warnings(streams: Streams) -> dict[str, Any]:
-
-    def show(text: str) -> None:
-        streams.stderr.write(text)
-
-    return Warnings(show).names()
-
-
-def _types(guard: Guard) -> dict[str, Any]:
-    import types
-
-    return {
-        name: guard.proxy_of(getattr(types, name)) for name in ("BuiltinFunctionType", "GeneratorType", "MethodType")
-    }
-
-
 def _typing(guard: Guard) -> dict[str, Any]:
     import typing
 
@@ -694,20 +635,29 @@ def _typing(guard: Guard) -> dict[str, Any]:
 Stdout = Callable[[], Any]  # returns the program's current standard output
 
 
-class Printer(python.PrettyPrinter):
-    """Python's PrettyPrinter, which calls back the program's printer to format a single value."""
+def printer_base() -> Any:
+    """Create the class of the printers that PrettyPrinter wraps."""
+    import pprint as python
 
-    def __init__(self, write: Callable[..., Any], *options: Any, **named: Any) -> None:
-        super().__init__(*options, **named)
-        self._write = write
+    class Printer(python.PrettyPrinter):
+        """Python's PrettyPrinter, which calls back the program's printer to format a single value."""
 
-    def format(self, *arguments: Any) -> Any:
-        """Return the text of one value, whether it is readable, and whether it is recursive."""
-        return self._write(*arguments)
+        def __init__(self, write: Callable[..., Any], *options: Any, **named: Any) -> None:
+            super().__init__(*options, **named)
+            self._write = write
+
+        def format(self, *arguments: Any) -> Any:
+            """Return the text of one value, whether it is readable, and whether it is recursive."""
+            return self._write(*arguments)
+
+    return Printer
 
 
 def printer_class(stdout: Stdout) -> type:
     """Create the class PrettyPrinter."""
+    import pprint as python
+
+    base = printer_base()
 
     class PrettyPrinter:
         """Wraps a printer instead of subclassing one: Python's class passes internal objects to its subclasses."""
@@ -718,7 +668,7 @@ def printer_class(stdout: Stdout) -> type:
             self, indent: int = 1, width: int = 80, depth: int | None = None, stream: Any = None, **options: Any
         ) -> None:
             self._target = stdout() if stream is None else stream
-            self._printer = Printer(self.format, indent, width, depth, self._target, **options)
+            self._printer = base(self.format, indent, width, depth, self._target, **options)
 
         def pprint(self, value: Any) -> None:
             """Print a value."""
@@ -726,15 +676,15 @@ def printer_class(stdout: Stdout) -> type:
 
         def pformat(self, value: Any) -> str:
             """Format a value."""
-            return self._printer.pformat(value)
+            return str(self._printer.pformat(value))
 
         def isreadable(self, value: Any) -> bool:
             """Whether the formatted text can be evaluated."""
-            return self._printer.isreadable(value)
+            return bool(self._printer.isreadable(value))
 
         def isrecursive(self, value: Any) -> bool:
             """Whether the value contains itself."""
-            return self._printer.isrecursive(value)
+            return bool(self._printer.isrecursive(value))
 
         def format(self, *arguments: Any) -> Any:
             """Format a single value; programs can override this."""
@@ -744,7 +694,8 @@ def printer_class(stdout: Stdout) -> type:
 
 
 def printing(stdout: Stdout) -> dict[str, Any]:
-    """The printing functions of `pprint`."""
+    """The class and the printing functions of `pprint`, which takes longer to import than the rest of the guard."""
+    import pprint as python
 
     def pprint(value: Any, stream: Any = None, **options: Any) -> None:
         """Print a value, over several lines if it is long."""
@@ -754,7 +705,7 @@ def printing(stdout: Stdout) -> dict[str, Any]:
         """Like `pprint`, with dictionaries in insertion order."""
         pprint(value, stream, sort_dicts=sort_dicts, **options)
 
-    return {"pprint": pprint, "pp": pp}
+    return {"PrettyPrinter": printer_class(stdout), "pprint": pprint, "pp": pp}
 
 
 ACTIONS = words("always default error ignore module once")
@@ -764,22 +715,16 @@ HINT = "the code's own warnings are filtered by their class only"
 class Warnings:
     """The warnings of one run. Python's own warnings are filtered by Python and do not appear here."""
 
-    __slots__ = ("_filters", "_record", "_show")
+    __slots__ = ("_filters", "_record", "_streams")
 
-    def __init__(self, show: Callable[[str], object]) -> None:
-        self._show = show
+    def __init__(self, streams: Streams) -> None:
+        self._streams = streams
         self._filters: list[tuple[str, Any]] = []
         self._record: list[Any] | None = None
 
     def names(self) -> dict[str, Any]:
         """The replaced names of the module."""
-        return {
-            "catch_warnings": self.catch_warnings,
-            "filterwarnings": self.filterwarnings,
-            "resetwarnings": self.resetwarnings,
-            "simplefilter": self.simplefilter,
-            "warn": self.warn,
-        }
+        return attributes_of(self, "catch_warnings filterwarnings resetwarnings simplefilter warn")
 
     def warn(self, message: Any, category: Any = None, *_: object, **__: object) -> None:
         """Issue a warning from a text and a category, or from a Warning object."""
@@ -793,7 +738,7 @@ class Warnings:
         if action != "ignore" and self._record is not None:
             self._record.append(SimpleNamespace(message=warning, category=kind))
         elif action != "ignore":
-            self._show(f"{kind.__name__}: {warning}\n")
+            self._streams.stderr.write(f"{kind.__name__}: {warning}\n")
 
     def simplefilter(self, action: str, category: Any = Warning, *_: object, append: bool = False) -> None:
         """Set the action for a category of warnings."""

@@ -32,16 +32,8 @@ else:
     Engine = object
 
 READ, READ_OWN, READ_PLAIN, WRITE, IMPORT, IMPORT_FROM, SHOW, MATCHABLE, BOXED, OPAQUE = GUARDS = (
-    ".read",
-    ".read_own",
-    ".read_plain",
-    ".write",
-    ".import",
-    ".import_from",
-    ".show",
-    ".matchable",
-    ".boxed",
-    ".opaque",
+    *(".read", ".read_own", ".read_plain", ".write", ".import", ".import_from", ".show", ".matchable", ".boxed"),
+    *(".opaque",),
 )
 
 

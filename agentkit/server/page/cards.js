@@ -3,7 +3,7 @@
 import { make } from "./markdown.js";
 
 const VERDICTS = { allow: "allowed", ask: "asks", deny: "denied" };
-const ANSWERS = { once: "allowed once by you", run: "allowed for this run by you", always: "always allowed by you", workspace: "allowed with all changes here by you", impossible: "cannot succeed", no: "denied by you", later: "left for later" };
+const ANSWERS = { once: "allowed once by you", run: "allowed for this run by you", always: "always allowed by you", pattern: "always allowed by you", workspace: "allowed with all changes here by you", impossible: "cannot succeed", no: "denied by you", later: "left for later" };
 const OFFERS = { once: "Allow once", run: "Allow for this run", workspace: "Allow all changes in this folder", always: "Always allow" };
 const GUARD_MILLISECONDS = 500; // what was typed or clicked before a question was seen is no answer to it
 const GLIMPSE_CHARS = 120;
@@ -82,7 +82,7 @@ export function question(event, send, remove) {
   const edit = make("textarea", { id: `${id}-json`, rows: "6", spellcheck: "false", class: "code", dir: "ltr" });
   edit.value = event.json;
   const wrong = make("p", { role: "alert", class: "wrong" });
-  const buttons = event.answers.map((answer) => button(OFFERS[answer], answer === "once" ? "main" : "", () => finish({ answer })));
+  const buttons = event.answers.map((answer) => button(answer === "pattern" ? `Always allow ${event.pattern}` : OFFERS[answer], answer === "once" ? "main" : "", () => finish({ answer })));
   const deny = button("Deny", "deny", () => finish({ answer: "no", text: reason.value }));
   const run = button("Allow once with these arguments", "main", () => finish({ answer: "once", arguments: edit.value }));
   const all = [...buttons, deny, run];

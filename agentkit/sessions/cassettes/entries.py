@@ -5,14 +5,16 @@ A message is written in full once, with a number. Later entries refer to it by n
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any
+from typing import Any, cast
 
 from agentkit import errors
 from agentkit._dataclass import dataclass
@@ -47,6 +49,9 @@ from agentkit.sessions.codec import (
 from agentkit.settings import secret_values
 from agentkit.usage import Charge, Usage
 
+_RUN = re.compile('"run":"[0-9a-f]{32}"')
+"""The id of a run, which resembles a key."""
+
 _ESCAPE = "\\u"
 """The escape prefix that lets JSON nested in a JSON string spell any character."""
 
@@ -69,20 +74,24 @@ class EntryRedactor:
             self._spelled = spellings(secrets)
 
     def line(self, data: Data) -> str:
-        """Serialise the entry to one line without secrets or texts that look like one. Raises SessionError."""
-        line = to_line(data)
-        return to_line(self.hidden(data)) if self._may_hide(line) else line
+        """Serialise one entry, without a line break. Raises SessionError."""
+        return self.lines([data])[:-1]
 
-    def hidden(self, data: dict[str, Any]) -> dict[str, Any]:
+    def lines(self, entries: Sequence[Data]) -> str:
+        """Serialise entries to lines without secrets or texts that look like one. Raises SessionError.
+
+        All lines are checked together, since each check has a constant cost.
+        """
+        lines = [to_line(data) for data in entries]
+        text = _RUN.sub("", "\n".join(lines))
+        is_suspect = _ESCAPE in text or may_be_named(text) or any(secret in text for secret in self._spelled)
+        if is_suspect or self._shapes(text) != text:
+            lines = [to_line(self.hidden(data)) for data in entries]
+        return "".join([f"{line}\n" for line in lines])
+
+    def hidden(self, data: Data) -> Data:
         """Redact every text of the entry. JSON text in `arguments` stays valid JSON."""
-        redacted: dict[str, Any] = redact_data(data, self._clean)
-        return redacted
-
-    def _may_hide(self, line: str) -> bool:
-        """Whether the line may contain a secret, in any spelling."""
-        if _ESCAPE in line or may_be_named(line) or any(secret in line for secret in self._spelled):
-            return True
-        return self._shapes(line) != line
+        return cast(Data, redact_data(data, self._clean))
 
 
 _Span = tuple[int, int]
@@ -295,17 +304,18 @@ def encode_answer(answer: Answer, numbers: MessageNumbers) -> Data:
         case Approved():
             return {"answer": encode(answer)}
         case VectorsMade(vectors, model, usage):
-            packed = [_packed(vector) for vector in vectors]
+            # 32-bit floats in hex, in groups too short to look like a secret
+            packed = [struct.pack(f"<{len(vector)}f", *vector).hex(" ", 4) for vector in vectors]
             return {"answer": {"vectors": packed, "model": model, "usage": encode_part(usage)}}
         case error:
             fields = {name: getattr(error, name, None) for name in _ERROR_FIELDS}
-            told = {name: value for name, value in fields.items() if value is not None}
+            known = {name: value for name, value in fields.items() if value is not None}
             lost: Data = {"unanswered": error.unanswered} if error.unanswered else {}
             lost |= {"missed": encode_part(error.missed)} if error.missed else {}
-            return {"error": {"kind": type(error).__name__, "text": str(error), **told, **lost}}
+            return {"error": {"kind": type(error).__name__, "text": str(error), **known, **lost}}
 
 
-def encode_told(run: str, at: float, milestone: Milestone, question: int) -> Data:
+def encode_milestone(run: str, at: float, milestone: Milestone, question: int) -> Data:
     """Encode a milestone. If `question` is set, its response or result is replaced by that number."""
     if not question:
         return {"run": run, "at": at, **encode(milestone)}
@@ -335,8 +345,13 @@ class Reader:
         try:
             if "watch" in data:
                 return TimeUp(str(data["watch"]), _number(data["up"]), decode_seconds(data["at"]))
-            return self._asking(data) if "ask" in data else self._told(data)
-        except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
+            if "ask" in data:
+                return self._asking(data)
+            asking = self._askings[data["of"]] if "of" in data else None
+            milestone = decode(data) if asking is None else _milestone_of(asking)
+            at, inside = decode_seconds(data["at"]), _number(data.get("inside", 0))
+            return RecordedEvent(str(data["run"]), at, milestone, asking, inside)
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError, struct.error) as error:
             raise SessionError(f"A cassette is damaged: {str(data)[:80]}… cannot be read ({error!r:.80}).") from None
 
     def _asking(self, data: Data) -> RecordedAnswer:
@@ -369,16 +384,16 @@ class Reader:
 
     def _request(self, data: Data) -> tuple[Request, tuple[str, ...]]:
         known = self._messages.get
-        said = [known(number) or self._message(number) for number in self._numbered.row(data["messages"])]
+        rows = [known(number) or self._message(number) for number in self._numbered.row(data["messages"])]
         schema = self._one(data, "output_schema", "schema")
         request = Request(
-            messages=tuple(message for message, _ in said),
+            messages=tuple(message for message, _ in rows),
             instruction=self._one(data, "instruction", "text") or "",
             tools=tuple(ToolSpec(str(name), "", {}) for name in data.get("tools", ())),
             output_schema=None if schema is None else OutputSchema("answer", schema),
             settings=dict(data.get("settings", {})),
         )
-        return request, tuple(form for _, form in said)
+        return request, tuple(form for _, form in rows)
 
     def _one(self, data: Data, name: str, key: str) -> Any:
         return self._numbered[self._numbered.row([data[name]])[0]][key] if name in data else None
@@ -399,16 +414,12 @@ class Reader:
         if isinstance(question, PersonAsked):
             return decode_part(Approved, answer)
         if isinstance(question, VectorsAsked):
-            vectors = [_unpacked(packed) for packed in answer["vectors"]]
+            vectors = [
+                [number for (number,) in struct.iter_unpack("<f", bytes.fromhex(each))] for each in answer["vectors"]
+            ]
             return VectorsMade(vectors, str(answer["model"]), decode_part(Usage, answer["usage"]))
         result = decode_part(ToolResult, answer)
         return replace(result, value=_decode_value(data, result.content))
-
-    def _told(self, data: Data) -> RecordedEvent:
-        asking = self._askings[data["of"]] if "of" in data else None
-        milestone = decode(data) if asking is None else _milestone_of(asking)
-        at, inside = decode_seconds(data["at"]), _number(data.get("inside", 0))
-        return RecordedEvent(str(data["run"]), at, milestone, asking, inside)
 
 
 def _number(data: Any) -> int:
@@ -437,39 +448,18 @@ def _milestone_of(asking: RecordedAnswer) -> Milestone:
     raise SessionError("A cassette is damaged: an event refers to an answer that is neither a response nor a result.")
 
 
-def _packed(vector: Sequence[float]) -> str:
-    """Encode a vector as 32-bit floats in hex, in groups too short to look like a secret."""
-    return struct.pack(f"<{len(vector)}f", *vector).hex(" ", 4)
-
-
-def _unpacked(text: str) -> list[float]:
-    """Decode a vector encoded by `_packed`. Raises ValueError if the text is not hex, or a number is incomplete."""
-    packed = bytes.fromhex(text)
-    count, rest = divmod(len(packed), 4)
-    if rest:
-        raise ValueError(f"A vector has {rest} bytes after its last number.")
-    return list(struct.unpack(f"<{count}f", packed))
-
-
 def _encode_value(result: ToolResult) -> Data:
     """Encode a result's value, if it is plain data of at most 100,000 characters."""
     if result.value is None:
         return {}
-    try:
+    with contextlib.suppress(ValueError, RecursionError):
         if json.loads(result.content) == result.value and not isinstance(result.value, str):
             return {"value": _CONTENT}
-    except (ValueError, RecursionError):
-        pass
-    return _plain(result.value)
-
-
-def _plain(value: Any) -> Data:
-    try:
-        text = json.dumps(value)
-        same = len(text) <= _MOST_VALUE_CHARS and json.loads(text) == value
-    except (TypeError, ValueError, RecursionError):
-        return {}
-    return {"value": [value]} if same else {}
+    with contextlib.suppress(TypeError, ValueError, RecursionError):
+        text = json.dumps(result.value)
+        if len(text) <= _MOST_VALUE_CHARS and json.loads(text) == result.value:
+            return {"value": [result.value]}
+    return {}
 
 
 def _decode_value(data: Data, content: str) -> Any:

@@ -15,8 +15,7 @@ from agentkit.sessions.cassettes.entries import Entry, EntryRedactor, Reader
 from agentkit.sessions.codec import Data, from_line
 from agentkit.sessions.export import FORMAT
 
-VERSION = 2
-"""Version 2 records deadlines and the cost of answers; version 1 did not."""
+VERSION = 1
 
 _VERSIONS: Mapping[str, int] = {"cassette": VERSION, "session": FORMAT}
 """The newest version that can be read of each kind of file, by its key in the header."""
@@ -39,7 +38,7 @@ class CassetteWriter:
     def __init__(self, path: Path, at: float) -> None:
         self.path = path
         self._part = path.with_name(path.name + _PART)
-        self._hiding, self._held = EntryRedactor(), ""
+        self._hiding, self._held = EntryRedactor(), list[Data]()
         try:
             usable(path).parent.mkdir(parents=True, exist_ok=True)
             self._part.unlink(missing_ok=True)
@@ -53,15 +52,16 @@ class CassetteWriter:
     def write(self, data: Data) -> None:
         """Write a line, redacted."""
         self._hiding.refresh()
-        self._put(self._held + self._hiding.line(data) + "\n")
-        self._held = ""
+        self._held.append(data)
+        self._put()
 
     def hold(self, data: Data) -> None:
         """Buffer a line until the next write. If a crash loses it, it can be reconstructed from the lines around it."""
-        self._held += self._hiding.line(data) + "\n"
+        self._held.append(data)
 
-    def _put(self, lines: str) -> None:
-        rest = memoryview(lines.encode())
+    def _put(self) -> None:
+        entries, self._held = self._held, []
+        rest = memoryview(self._hiding.lines(entries).encode())
         try:
             while rest:
                 rest = rest[os.write(self._file, rest) :]
@@ -71,7 +71,7 @@ class CassetteWriter:
     def finish(self, *, keep: bool) -> None:
         """Move the cassette into place if `keep` is set; otherwise leave it as `NAME.part`."""
         try:
-            self._put(self._held)
+            self._put()
             if keep:
                 if not os.path.samestat(os.fstat(self._file), self._part.stat()):
                     raise SessionError(
@@ -97,20 +97,17 @@ def read_cassette(path: Path, *, hide: bool = False) -> tuple[Data, list[Entry]]
     unreadable.
     """
     try:
-        lines = _regular(path).read_bytes().split(b"\n")
+        is_regular = stat.S_ISREG(usable(path).stat().st_mode)  # reading a pipe could block for ever
+        lines = path.read_bytes().split(b"\n") if is_regular else []
     except FileNotFoundError:
         raise SessionError(f"The cassette {path} does not exist. {_RECORD_IT}") from None
     except OSError as error:
         raise SessionError(f"The cassette {path} cannot be read: {error.strerror or error}.") from error
+    if not lines:
+        raise SessionError(f"The cassette {path} cannot be read: {path.name} is no file.")
     header = _header(path, lines[0])
     reader = Reader()
     return header, list(_entries(path, reader, lines[1:], EntryRedactor() if hide else None))
-
-
-def is_before(header: Data, version: int) -> bool:
-    """Whether a cassette has an older format version; False for exported sessions."""
-    known = header.get("cassette")
-    return type(known) is int and known < version
 
 
 def _entries(path: Path, reader: Reader, lines: Sequence[bytes], hiding: EntryRedactor | None) -> Iterator[Entry]:
@@ -124,13 +121,6 @@ def _entries(path: Path, reader: Reader, lines: Sequence[bytes], hiding: EntryRe
             raise SessionError(f"{path}, line {number}: {error}") from None
         except RecursionError:
             raise SessionError(f"{path}, line {number}: A cassette is damaged: it is nested too deeply.") from None
-
-
-def _regular(path: Path) -> Path:
-    """Return the path. Raises OSError if it is not a regular file: reading a pipe could block for ever."""
-    if not stat.S_ISREG(usable(path).stat().st_mode):
-        raise OSError(f"{path.name} is no file")
-    return path
 
 
 def _header(path: Path, line: bytes) -> Data:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import chain
 from os import PathLike
 from pathlib import Path
 
 from agentkit.errors import ReplayError
-from agentkit.messages import Message, Request, ToolCall, ToolResult, VectorsAsked
+from agentkit.messages import Message, Request, ToolCall, VectorsAsked
 from agentkit.recording import Account, Answer, Clock, OpenQuestion, Question, Recording, ScopedRecording
 from agentkit.redaction import redact
 from agentkit.sessions.cassettes.entries import RecordedAnswer, TimeUp
-from agentkit.sessions.cassettes.file import is_before, read_cassette
+from agentkit.sessions.cassettes.file import read_cassette
 from agentkit.sessions.cassettes.request_matching import (
     RequestKey,
     difference,
@@ -23,7 +23,6 @@ from agentkit.sessions.cassettes.request_matching import (
     question_form,
     request_form,
 )
-from agentkit.usage import Charge
 
 _ASKS: Mapping[str, str] = {
     "model": "the model is asked",
@@ -48,10 +47,8 @@ class Player(Recording):
     def __init__(self, path: str | PathLike[str], *, partial: bool = False) -> None:
         self.path = Path(path)
         self._partial = partial
-        header, entries = read_cassette(self.path)
+        _, entries = read_cassette(self.path)
         askings = [entry for entry in entries if isinstance(entry, RecordedAnswer)]
-        self._knows_time = not is_before(header, 2)
-        self._charges = {} if self._knows_time else _charges(askings)
         self._up = {entry.watch: entry.reading for entry in entries if isinstance(entry, TimeUp)}
         self._watches: Counter[str] = Counter()
         self._asked_again: dict[int, tuple[Question, int]] = {}
@@ -73,9 +70,8 @@ class Player(Recording):
             if asking.is_live:
                 self._asked_again[id(question)] = question, asking.number
                 return None
-        charge = asking.charge or self._charges.get(asking.number)
-        if account is not None and charge is not None:
-            account.charge(charge)
+        if account is not None and asking.charge is not None:
+            account.charge(asking.charge)
         return asking.answer
 
     def asked(self, question: Question, /) -> OpenQuestion:
@@ -89,7 +85,7 @@ class Player(Recording):
         with self._lock:
             self._watches[part] += 1
             name = f"{part}{self._watches[part]}"
-        return _ReplayedClock(self, self._up.get(name)) if self._knows_time else Clock(self.now)
+        return _ReplayedClock(self, self._up.get(name))
 
     def _taken(self, question: Question) -> RecordedAnswer:
         """Remove and return the recorded question that matches, the first identical one if possible.
@@ -106,7 +102,7 @@ class Player(Recording):
             if isinstance(question, Request):
                 self._rows.append((list(question.messages), tuple(asking.form.parts)))
             return asking
-        error = ReplayError(self._tell_difference(form))
+        error = self._mismatch(form)
         self.divergence = self.divergence or error
         raise error
 
@@ -121,41 +117,35 @@ class Player(Recording):
         if self.divergence is not None:
             raise self.divergence
         if self._unused and not self._partial:
-            raise ReplayError(self._tell_left())
+            count, first = len(self._unused), self._unused[0].form
+            unused = "one answer that nobody" if count == 1 else f"{count} answers that nobody"
+            shown = redact(difference(first, RequestKey(first.kind, "")))
+            first_asks = f"{unused} asked for. First, {_ASKS[first.kind]}"
+            raise ReplayError(f"The cassette {self.path} has {first_asks}:\n{shown}\n{_REMEDY}")
 
     def _form(self, question: Question) -> RequestKey:
+        """Compute the matching key; the keys of messages that continue an earlier request are taken as recorded."""
         if not isinstance(question, Request):
             return question_form(question)
-        messages = list(question.messages)
-        known = self._known_parts(messages)
-        return request_form(question, (*known, *map(message_form, messages[len(known) :])))
-
-    def _known_parts(self, messages: list[Message]) -> tuple[str, ...]:
-        """Remove the earlier request that this one continues, and return the keys of its messages as recorded."""
+        messages, known = list(question.messages), tuple[str, ...]()
         for place in range(len(self._rows) - 1, -1, -1):
             earlier, parts = self._rows[place]
             if earlier and earlier == messages[: len(earlier)]:
+                known = parts
                 del self._rows[place]
-                return parts
-        return ()
+                break
+        return request_form(question, (*known, *map(message_form, messages[len(known) :])))
 
-    def _tell_difference(self, asked: RequestKey) -> str:
-        """Render a diff of the question and the most similar recorded one."""
+    def _mismatch(self, asked: RequestKey) -> ReplayError:
+        """Build the error for a question without an answer, with a diff to the most similar recorded one."""
         alike = [asking.form for asking in self._unused if asking.form.kind == asked.kind]
         nearest = max(alike, key=lambda form: form.shared(asked), default=None)
-        told = f"The cassette {self.path} has no answer when {_ASKS[asked.kind]} as it is now."
+        text = f"The cassette {self.path} has no answer when {_ASKS[asked.kind]} as it is now."
         if nearest is None:
-            told += " Nothing of the kind is left in it. It is asked:"
+            text += " Nothing of the kind is left in it. It is asked:"
         else:
-            told += " What the recording has (-), and what is asked now (+):"
-        return f"{told}\n{redact(difference(nearest, asked))}\n{_REMEDY}"
-
-    def _tell_left(self) -> str:
-        """Render the unused answers."""
-        count, first = len(self._unused), self._unused[0].form
-        answers = "one answer that nobody" if count == 1 else f"{count} answers that nobody"
-        asked = redact(difference(first, RequestKey(first.kind, "")))
-        return f"The cassette {self.path} has {answers} asked for. First, {_ASKS[first.kind]}:\n{asked}\n{_REMEDY}"
+            text += " What the recording has (-), and what is asked now (+):"
+        return ReplayError(f"{text}\n{redact(difference(nearest, asked))}\n{_REMEDY}")
 
 
 class _ReplayedClock(Clock):
@@ -180,19 +170,3 @@ def _call_id(question: Question) -> str | None:
     if isinstance(question, Request | VectorsAsked):
         return None
     return question.id if isinstance(question, ToolCall) else question.call.id
-
-
-def _charges(askings: Sequence[RecordedAnswer]) -> dict[int, Charge]:
-    """Compute the cost of tool calls in a cassette of version 1 from their results and nested calls."""
-    outer = {asking.number: asking.inside for asking in askings if asking.inside < asking.number}  # rules out cycles
-    calls: Counter[int] = Counter()
-    for asking in askings:
-        number = asking.inside if isinstance(asking.question, ToolCall) else 0
-        while number:
-            calls[number] += 1
-            number = outer.get(number, 0)
-    usages = {asking.number: asking.answer.usage for asking in askings if isinstance(asking.answer, ToolResult)}
-    return {
-        number: Charge(usage.input_tokens, usage.output_tokens, {"tool_calls": calls[number]})
-        for number, usage in usages.items()
-    }

@@ -17,8 +17,8 @@ from agentkit.sessions.cassettes.entries import (
     MessageNumbers,
     encode_answer,
     encode_charge,
+    encode_milestone,
     encode_question,
-    encode_told,
 )
 from agentkit.sessions.cassettes.file import CassetteWriter
 from agentkit.sessions.codec import Data
@@ -53,35 +53,26 @@ class _Notes:
             self._watches[part] += 1
             return _Noting(self, f"{part}{self._watches[part]}")
 
-    def note_up(self, watch: str, reading: int) -> None:
-        """Record that a run's deadline was reached at that reading of its clock."""
-        self._write(lambda: {"watch": watch, "up": reading, "at": time.time()})
-
     def enter(self, head: Data, question: Question, answer: Answer) -> None:
         def line() -> Data:
             asked, answered = encode_question(question, self._numbers), encode_answer(answer, self._numbers)
-            self._answers[_key(question, answer)] = head["id"], answer
+            self._answers[question.id if isinstance(question, ToolCall) else id(answer)] = head["id"], answer
             return {**head, **asked, **answered}
 
-        self._write(line)
+        self.write(line)
 
     def tell(self, run: str, milestone: Milestone, inside: int) -> None:
         def line() -> Data:
-            number = self._number_of(milestone)
-            return {**encode_told(run, time.time(), milestone, number), **({"inside": inside} if inside else {})}
+            number = 0  # of the question whose answer the milestone reports unchanged
+            if isinstance(milestone, ResponseReceived):
+                known, answer = self._answers.pop(id(milestone.response), (0, None))
+                number = known if answer is milestone.response else 0
+            elif isinstance(milestone, ToolCallFinished):
+                known, answer = self._answers.pop(milestone.call.id, (0, None))
+                number = known if answer == milestone.result else 0
+            return {**encode_milestone(run, time.time(), milestone, number), **({"inside": inside} if inside else {})}
 
-        self._write(line, can_wait=not isinstance(milestone, RunEnded))
-
-    def _number_of(self, milestone: Milestone) -> int:
-        """The number of the question whose answer a milestone reports unchanged; otherwise 0."""
-        match milestone:
-            case ResponseReceived(response):
-                number, answer = self._answers.pop(id(response), (0, None))
-                return number if answer is response else 0
-            case ToolCallFinished(call, result):
-                number, answer = self._answers.pop(call.id, (0, None))
-                return number if answer == result else 0
-        return 0
+        self.write(line, can_wait=not isinstance(milestone, RunEnded))
 
     def finish(self, *, keep: bool) -> None:
         with self._lock:
@@ -89,7 +80,7 @@ class _Notes:
                 self._has_ended = True
                 self._writer.finish(keep=keep)
 
-    def _write(self, line: Callable[[], Data], *, can_wait: bool = False) -> None:
+    def write(self, line: Callable[[], Data], *, can_wait: bool = False) -> None:
         """Write the line unless the recording has ended: a thread can outlive it."""
         with self._lock:
             if not self._has_ended:
@@ -179,10 +170,5 @@ class _Noting(Clock):
         self._readings += 1
         if seconds <= 0 and not self._is_up:
             self._is_up = True
-            self._notes.note_up(self._name, self._readings)
+            self._notes.write(lambda: {"watch": self._name, "up": self._readings, "at": time.time()})
         return seconds
-
-
-def _key(question: Question, answer: Answer) -> int | str:
-    """The key of an answer: the call id for a tool result, the object's identity otherwise."""
-    return question.id if isinstance(question, ToolCall) else id(answer)

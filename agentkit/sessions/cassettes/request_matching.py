@@ -9,10 +9,10 @@ from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.content import File, Image
-from agentkit.lines import split_lines
 from agentkit.messages import AssistantMessage, Message, Request, SystemMessage, ToolMessage, VectorsAsked, arguments_of
 from agentkit.recording import PersonAsked, Question
 from agentkit.redaction import MARK
+from agentkit.text_encoding import split_lines
 
 _KINDS = {Image: "image", File: "file"}
 _MARK_ENDS = "]"

@@ -14,12 +14,13 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from agentkit.errors import SessionError
+from agentkit.portable_files import CLOEXEC, NOFOLLOW, has_range_locks, is_own, lock, set_mode
 from agentkit.sessions.store import Release, in_use
 
 _RANGE = "hhqqi0q"
@@ -73,10 +74,8 @@ class RunLocks:
 
 
 def locks_beside(path: Path, platform: str = sys.platform) -> Locks:
-    """Return the locks for the store at `path`. Raises SessionError on unsupported platforms."""
-    if platform == "win32":
-        raise SessionError("Session files are not supported on Windows. Use a PostgreSQL database, or ':memory:'.")
-    if platform == "linux":
+    """Return the locks for the store at `path`."""
+    if platform == "linux" and has_range_locks():
         return RangeLocks(path.with_name(f"{path.name}-locks"))
     return FileLocks(path.with_name(f"{path.name}-locks"))
 
@@ -86,7 +85,8 @@ class _Files:
 
     def __init__(self) -> None:
         self._open: weakref.WeakSet[BinaryIO] = weakref.WeakSet()
-        os.register_at_fork(after_in_child=partial(_close_all, weakref.ref(self._open)))
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=partial(_close_all, weakref.ref(self._open)))
 
     def open(self, path: Path) -> BinaryIO:
         """Open the file, creating it readable for its owner only. Raises SessionError, also for a symbolic link."""
@@ -111,7 +111,7 @@ class RangeLocks:
 
         file = self._files.open(self._path)
         wish = _range(fcntl.F_RDLCK if shared else fcntl.F_WRLCK, name)
-        return file.close if _got(file, fcntl.fcntl, fcntl.F_OFD_SETLK, wish) else None
+        return file.close if _got(file, fcntl.fcntl, file, fcntl.F_OFD_SETLK, wish) else None
 
     def is_taken(self, name: str) -> bool:
         """Whether the byte is locked, without locking it."""
@@ -131,13 +131,10 @@ class FileLocks:
 
     def take(self, name: str, *, shared: bool = False) -> Release | None:
         """Lock the file. Retries a few times, because `is_taken` holds the lock for a moment."""
-        import fcntl
-
-        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         path = self._folder / hashlib.sha256(name.encode()).hexdigest()
         for _ in range(_FEW_TRIES):
             file = self._files.open(path)
-            if _got(file, fcntl.flock, kind | fcntl.LOCK_NB):
+            if _got(file, partial(lock, shared=shared), file.fileno()):
                 if _is_at(file, path):
                     return file.close if shared else partial(_remove, file, path)
                 file.close()
@@ -161,7 +158,7 @@ def refuse_others(path: Path, found: os.stat_result) -> None:
     """Raise SessionError for a symbolic link, or a file of another user, who could read its contents."""
     if stat.S_ISLNK(found.st_mode):
         raise SessionError(f"{path} is a symbolic link, which is not followed. Name the file itself.")
-    if found.st_uid != os.geteuid():
+    if not is_own(found):
         raise SessionError(
             f"{path} belongs to another user (id {found.st_uid}), who could read and change its contents."
             " Use a file that you own."
@@ -172,7 +169,7 @@ def _descriptor(path: Path) -> int:
     """Open the file. Raises SessionError and OSError."""
     path.parent.mkdir(0o700, parents=True, exist_ok=True)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | CLOEXEC | NOFOLLOW, 0o600)
     except OSError:
         if path.is_symlink():
             refuse_others(path, path.lstat())
@@ -181,17 +178,17 @@ def _descriptor(path: Path) -> int:
         found = os.fstat(descriptor)
         refuse_others(path, found)
         if found.st_mode & 0o077:
-            os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & 0o700)
+            set_mode(descriptor, stat.S_IMODE(found.st_mode) & 0o700)
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor
 
 
-def _got(file: BinaryIO, lock: Callable[..., object], *wishes: object) -> bool:
+def _got(file: BinaryIO, locking: Callable[..., object], *wishes: object) -> bool:
     """Try to lock the file; if that fails, close it and return False."""
     try:
-        lock(file, *wishes)
+        locking(*wishes)
     except (BlockingIOError, PermissionError):
         file.close()
         return False
@@ -216,7 +213,8 @@ def _is_at(file: BinaryIO, path: Path) -> bool:
 
 def _remove(file: BinaryIO, path: Path) -> None:
     if not file.closed:
-        path.unlink(missing_ok=True)
+        with suppress(PermissionError):  # Windows does not remove an open file
+            path.unlink(missing_ok=True)
         file.close()
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from agentkit._dataclass import dataclass
 from agentkit.atomic_write import usable
 from agentkit.errors import SessionError
+from agentkit.portable_files import CLOEXEC, NOFOLLOW
 from agentkit.sessions.stores.locks import refuse_others
 
 _REMEDY_OF_DAMAGE = "it is damaged; restore a backup, or try `sqlite3 FILE .recover`"
@@ -259,7 +260,7 @@ def _make_file(path: Path) -> None:
     try:
         found = path.lstat()
     except FileNotFoundError:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | CLOEXEC | NOFOLLOW, 0o600))
         return
     refuse_others(path, found)  # do not open it to check: closing it would release its locks
     if stat.S_ISREG(found.st_mode) and found.st_mode & 0o077:

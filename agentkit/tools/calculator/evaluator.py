@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from agentkit.errors import ToolError
 
@@ -31,7 +32,9 @@ def operate(symbol: str, left: Number, right: Number) -> Number:
         return _bounded(_OPERATORS[symbol](left, right))
     except (ArithmeticError, TypeError, ValueError) as error:
         base = f"({show(left)})" if left < 0 else show(left)
-        raise ToolError(f"{base} {symbol} {show(right)} {_operator_fault(symbol, error)}.") from None
+        faults = {ZeroDivisionError: "divides by zero", OverflowError: _TOO_LARGE, TypeError: _NEEDS_WHOLE}
+        other = "has no real value" if symbol == "**" else "shifts by a negative number"
+        raise ToolError(f"{base} {symbol} {show(right)} {faults.get(type(error), other)}.") from None
 
 
 def negate(symbol: str, number: Number) -> Number:
@@ -50,7 +53,8 @@ def call(name: str, arguments: Sequence[Number | list[Number]]) -> Number:
         return _bounded(function.compute(*numbers))
     except (ArithmeticError, TypeError, ValueError) as error:
         shown = f"{name}({', '.join(show(number) for number in numbers[:4])}{', ...' if len(numbers) > 4 else ''})"
-        raise ToolError(f"{shown} {_function_fault(name, function, error)}.") from None
+        fault = f"has no value: {name} needs {function.domain}"
+        raise ToolError(f"{shown} {_TOO_LARGE if isinstance(error, OverflowError) else fault}.") from None
 
 
 def _bounded(value: Number) -> Number:
@@ -58,22 +62,6 @@ def _bounded(value: Number) -> Number:
     if value.bit_length() > MAX_BITS if isinstance(value, int) else not math.isfinite(value):
         raise OverflowError
     return value
-
-
-def _operator_fault(symbol: str, error: Exception) -> str:
-    if isinstance(error, ZeroDivisionError):
-        return "divides by zero"
-    if isinstance(error, OverflowError):
-        return _TOO_LARGE
-    if isinstance(error, TypeError):
-        return _NEEDS_WHOLE
-    return "has no real value" if symbol == "**" else "shifts by a negative number"
-
-
-def _function_fault(name: str, function: Function, error: Exception) -> str:
-    if isinstance(error, OverflowError):
-        return _TOO_LARGE
-    return f"has no value: {name} needs {function.domain}"
 
 
 def _numbers(name: str, function: Function, arguments: Sequence[Number | list[Number]]) -> list[Number]:
@@ -88,16 +76,11 @@ def _numbers(name: str, function: Function, arguments: Sequence[Number | list[Nu
         takes = "one list, or numbers" if function.most is None else "numbers"
         raise ToolError(f"{name} takes {takes}, but was given a list among its arguments.")
     if not function.least <= len(numbers) <= (function.most or len(numbers)):
-        raise ToolError(f"{name} takes {_amount(function)}, but was given {len(numbers) or 'none'}.")
+        least, most = function.least, function.most
+        amount = f"at least {least}" if most is None else f"{least}" if least == most else f"{least} or {most}"
+        plural = "s" * (most != 1 and not (most is None and least == 1))
+        raise ToolError(f"{name} takes {amount} number{plural}, but was given {len(numbers) or 'none'}.")
     return numbers
-
-
-def _amount(function: Function) -> str:
-    if function.most is None:
-        return f"at least {function.least} number{'s' * (function.least != 1)}"
-    if function.least == function.most:
-        return f"{function.most} number{'s' * (function.most != 1)}"
-    return f"{function.least} or {function.most} numbers"
 
 
 def _whole(number: Number) -> int:
@@ -162,27 +145,15 @@ def _logarithm(number: Number, base: Number | None = None) -> float:
     return math.log(number, base)
 
 
-def _ratio(above: Callable[[float], float], below: Callable[[float], float]) -> Callable[[Number], float]:
-    """Return the quotient of two trigonometric functions, undefined where the divisor vanishes."""
+def _with_poles(compute: Callable[[float], float], divisor: Callable[[float], float]) -> Callable[[Number], float]:
+    """Return a function that is refused where the divisor vanishes: the nearest float would yield about 1e16."""
 
-    def quotient(angle: Number) -> float:
-        divisor = below(angle)
-        if abs(divisor) < 1e-15:
+    def computed(angle: Number) -> float:
+        if abs(divisor(angle)) < 1e-15:
             raise ValueError
-        return above(angle) / divisor
+        return compute(angle)
 
-    return quotient
-
-
-def _tangent(angle: Number) -> float:
-    """Compute the tangent; refused at a pole, where the nearest float would yield about 1e16."""
-    if abs(math.cos(angle)) < 1e-15:
-        raise ValueError
-    return math.tan(angle)
-
-
-def _one(_angle: float) -> float:
-    return 1.0
+    return computed
 
 
 def _round(number: Number, digits: Number = 0) -> Number:
@@ -200,10 +171,6 @@ def _cube_root(number: Number) -> float:
     return float(whole) if whole**3 == number else root
 
 
-def _sign(number: Number) -> int:
-    return (number > 0) - (number < 0)
-
-
 def _sum(*numbers: Number) -> Number:
     """Sum exactly for integers, with a single rounding for decimals."""
     if all(isinstance(number, int) for number in numbers):
@@ -211,19 +178,12 @@ def _sum(*numbers: Number) -> Number:
     return math.fsum(numbers)
 
 
-def _product(*numbers: Number) -> Number:
-    product: Number = 1
+def _folded(combine: Callable[[Any, Any], Any], *numbers: Number) -> Any:
+    """Combine the numbers one by one, within the bounds."""
+    result: Number = 1
     for number in numbers:
-        product = _bounded(product * number)
-    return product
-
-
-def _least_common_multiple(*numbers: int) -> int:
-    multiple = 1
-    for number in numbers:
-        multiple = math.lcm(multiple, number)
-        _bounded(multiple)
-    return multiple
+        result = _bounded(combine(result, number))
+    return result
 
 
 def _mean(*numbers: Number) -> float:
@@ -266,13 +226,14 @@ _NO_ZERO = "a second number other than 0"
 _LOGARITHM = "a positive number, and as base a positive number other than 1"
 _ANY = "numbers of ordinary size"
 
+_FUNCTIONS_OF_MATH = (
+    *("fabs", "floor", "ceil", "trunc", "exp", "exp2", "expm1", "sin", "cos", "atan", "sinh", "cosh", "tanh", "asinh"),
+    *("degrees", "radians", "erf", "erfc"),
+)
 FUNCTIONS: dict[str, Function] = {
+    **{name: Function(getattr(math, name)) for name in _FUNCTIONS_OF_MATH},
     "abs": Function(abs),
-    "fabs": Function(math.fabs),
-    "sign": Function(_sign),
-    "floor": Function(math.floor),
-    "ceil": Function(math.ceil),
-    "trunc": Function(math.trunc),
+    "sign": Function(lambda number: (number > 0) - (number < 0)),
     "int": Function(math.trunc),
     "float": Function(float),
     "round": Function(_round, 1, 2, "a number and how many decimal places, from -30 to 30"),
@@ -281,35 +242,23 @@ FUNCTIONS: dict[str, Function] = {
     "isqrt": Function(_on_whole(math.isqrt), domain=_COUNTS),
     "hypot": Function(math.hypot, 2, None, _ANY),
     "pow": Function(_modular_power, 2, 3, "a result among the real numbers, and whole numbers when there are three"),
-    "exp": Function(math.exp),
-    "exp2": Function(math.exp2),
-    "expm1": Function(math.expm1),
     "log": Function(_logarithm, 1, 2, _LOGARITHM),
     "ln": Function(math.log, domain="a positive number"),
     "log2": Function(math.log2, domain="a positive number"),
     "log10": Function(math.log10, domain="a positive number"),
     "log1p": Function(math.log1p, domain="a number above -1"),
-    "sin": Function(math.sin),
-    "cos": Function(math.cos),
-    "tan": Function(_tangent, domain=_NO_POLE),
-    "cot": Function(_ratio(math.cos, math.sin), domain=_NO_POLE),
-    "sec": Function(_ratio(_one, math.cos), domain=_NO_POLE),
-    "csc": Function(_ratio(_one, math.sin), domain=_NO_POLE),
+    "tan": Function(_with_poles(math.tan, math.cos), domain=_NO_POLE),
+    "cot": Function(_with_poles(lambda angle: math.cos(angle) / math.sin(angle), math.sin), domain=_NO_POLE),
+    "sec": Function(_with_poles(lambda angle: 1 / math.cos(angle), math.cos), domain=_NO_POLE),
+    "csc": Function(_with_poles(lambda angle: 1 / math.sin(angle), math.sin), domain=_NO_POLE),
     "asin": Function(math.asin, domain=_UNIT),
     "acos": Function(math.acos, domain=_UNIT),
-    "atan": Function(math.atan),
     "arcsin": Function(math.asin, domain=_UNIT),
     "arccos": Function(math.acos, domain=_UNIT),
     "arctan": Function(math.atan),
     "atan2": Function(math.atan2, 2, 2, _ANY),
-    "sinh": Function(math.sinh),
-    "cosh": Function(math.cosh),
-    "tanh": Function(math.tanh),
-    "asinh": Function(math.asinh),
     "acosh": Function(math.acosh, domain="a number of at least 1"),
     "atanh": Function(math.atanh, domain="a number between -1 and 1"),
-    "degrees": Function(math.degrees),
-    "radians": Function(math.radians),
     "mod": Function(operator.mod, 2, 2, _NO_ZERO),
     "fmod": Function(math.fmod, 2, 2, _NO_ZERO),
     "remainder": Function(math.remainder, 2, 2, _NO_ZERO),
@@ -317,22 +266,17 @@ FUNCTIONS: dict[str, Function] = {
     "copysign": Function(math.copysign, 2, 2, _ANY),
     "xor": Function(_on_whole(operator.xor), 2, 2, _WHOLE_DOMAIN),
     "gcd": Function(_on_whole(math.gcd), 1, None, _WHOLE_DOMAIN),
-    "lcm": Function(_on_whole(_least_common_multiple), 1, None, _WHOLE_DOMAIN),
+    "lcm": Function(_on_whole(partial(_folded, math.lcm)), 1, None, _WHOLE_DOMAIN),
     "factorial": Function(_on_whole(_permutations), domain="a whole number that is not negative"),
     "comb": Function(_on_whole(_combinations), 2, 2, _COUNTS),
     "perm": Function(_on_whole(_permutations), 1, 2, _COUNTS),
     "gamma": Function(math.gamma, domain="a number other than 0, -1, -2, ..."),
     "lgamma": Function(math.lgamma, domain="a number other than 0, -1, -2, ..."),
-    "erf": Function(math.erf),
-    "erfc": Function(math.erfc),
     "min": Function(min, 1, None, _ANY),
     "max": Function(max, 1, None, _ANY),
-    "sum": Function(_sum, 1, None, _ANY),
-    "fsum": Function(_sum, 1, None, _ANY),
-    "prod": Function(_product, 1, None, _ANY),
-    "mean": Function(_mean, 1, None, _ANY),
-    "avg": Function(_mean, 1, None, _ANY),
-    "average": Function(_mean, 1, None, _ANY),
+    "prod": Function(partial(_folded, operator.mul), 1, None, _ANY),
+    **dict.fromkeys(("mean", "avg", "average"), Function(_mean, 1, None, _ANY)),
+    **dict.fromkeys(("sum", "fsum"), Function(_sum, 1, None, _ANY)),
     "median": Function(_median, 1, None, _ANY),
     "variance": Function(_variance, 2, None, _ANY),
     "pvariance": Function(_population_variance, 1, None, _ANY),

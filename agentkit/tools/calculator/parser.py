@@ -37,26 +37,16 @@ _WORDS = {
     "modulo": "mod",
     "squared": "²",
     "cubed": "³",
-    "percent": "percent",
-    "of": "of",
     "the square root of": "square root of",
-    "square root of": "square root of",
     "the cube root of": "cube root of",
-    "cube root of": "cube root of",
+    **{word: word for word in ("percent", "of", "square root of", "cube root of")},
 }
 
 _SIGN_SPELLINGS = str.maketrans(
     {
-        "\N{MULTIPLICATION SIGN}": "*",
-        "\N{MULTIPLICATION X}": "*",
-        "\N{ASTERISK OPERATOR}": "*",
-        "\N{DOT OPERATOR}": "*",
-        "\N{MIDDLE DOT}": "*",
-        "\N{DIVISION SIGN}": "/",
-        "\N{DIVISION SLASH}": "/",
-        "\N{FRACTION SLASH}": "/",
-        "\N{MINUS SIGN}": "-",
-        "\N{EN DASH}": "-",
+        **dict.fromkeys("\u00d7\u2715\u2217\u22c5\u00b7", "*"),  # crosses, asterisks and dots
+        **dict.fromkeys("\u00f7\u2215\u2044", "/"),
+        **dict.fromkeys("\u2212\u2013", "-"),
     }
 )
 
@@ -117,16 +107,16 @@ def _plain(text: str) -> str:
     """Convert typographic signs and digits to ASCII, character by character."""
     if text.isascii():
         return text
-    return "".join(_plain_character(character) for character in text.translate(_SIGN_SPELLINGS))
-
-
-def _plain_character(character: str) -> str:
-    if "\uff01" <= character <= "\uff5e":
-        return chr(ord(character) - 0xFEE0)
-    if unicodedata.category(character) == "Zs":
-        return " "
-    digit = unicodedata.decimal(character, None)
-    return character if digit is None else str(digit)
+    plain = []
+    for character in text.translate(_SIGN_SPELLINGS):
+        digit = unicodedata.decimal(character, None)
+        if "\uff01" <= character <= "\uff5e":
+            plain.append(chr(ord(character) - 0xFEE0))
+        elif unicodedata.category(character) == "Zs":
+            plain.append(" ")
+        else:
+            plain.append(character if digit is None else str(digit))
+    return "".join(plain)
 
 
 def tokens_of(text: str) -> list[Token]:
@@ -160,19 +150,9 @@ MAX_CHARS = 1_000
 MAX_DEPTH = 50
 
 _BINDING = {
-    "|": 1,
-    "&": 2,
-    "<<": 3,
-    ">>": 3,
-    "+": 4,
-    "-": 4,
-    "*": 5,
-    "/": 5,
-    "//": 5,
-    "%": 5,
-    "mod": 5,
-    "of": 6,
-    "**": 8,
+    symbol: binding
+    for binding, symbols in {1: "|", 2: "&", 3: "<< >>", 4: "+ -", 5: "* / // % mod", 6: "of", 8: "**"}.items()
+    for symbol in symbols.split()
 }
 _SIGN_BINDING = 7
 _RIGHT_BINDING = {"**": 7, "of": 5}  # lower than on the left: 2**3**2 is 2**9, 50% of 10% of 80 is 4
@@ -255,12 +235,6 @@ class _Parser:
         self._skip()
         return True
 
-    def _expect(self, closing: str) -> None:
-        if self._next.kind == "end":
-            raise ToolError(f"A {closing!r} is missing at the end of the expression.")
-        if not self._accept(closing):
-            raise self._misplaced(self._next)
-
     def _nested(self, weakest: int) -> _Value:
         """Parse an expression one level deeper."""
         self._deepen()
@@ -280,7 +254,10 @@ class _Parser:
         value = read()
         self._depth -= 1
         self._operator = operator
-        self._expect(closing)
+        if self._next.kind == "end":
+            raise ToolError(f"A {closing!r} is missing at the end of the expression.")
+        if not self._accept(closing):
+            raise self._misplaced(self._next)
         return value
 
     def _expression(self, weakest: int) -> _Value:
@@ -297,7 +274,11 @@ class _Parser:
             if not implicit:
                 self._operator = self._take().text
             elif self._operator in _UNCLEAR_BEFORE_PRODUCT:
-                raise self._unclear_product()
+                before, after = self._tokens[self._index - 1].text, self._next.text
+                raise ToolError(
+                    f"Multiplying {before!r} by {after!r} without a sign is unclear after {self._operator!r}: "
+                    "write the * and parentheses around what belongs together."
+                )
             nests = symbol in _RIGHT_BINDING
             right = self._nested(_RIGHT_BINDING[symbol]) if nests else self._expression(binding)
             left = _combine(symbol, left, right)
@@ -482,13 +463,6 @@ class _Parser:
         before = self._tokens[self._index - 1].text
         return ToolError(f"An operator such as + or * is missing between {before!r} and {token.text!r}.")
 
-    def _unclear_product(self) -> ToolError:
-        before, after = self._tokens[self._index - 1].text, self._next.text
-        return ToolError(
-            f"Multiplying {before!r} by {after!r} without a sign is unclear after {self._operator!r}: "
-            "write the * and parentheses around what belongs together."
-        )
-
 
 def _is_known(name: str) -> bool:
     return name in CONSTANTS or name in FUNCTIONS
@@ -503,16 +477,14 @@ def _unknown(name: str) -> ToolError:
     if reason:
         return ToolError(f"{name[:40]!r} is not available: {reason}.")
     known = [*FUNCTIONS, "pi", "tau"]
-    close = [one for one in known if len(one) > 2 and _abbreviates(one, low)]
+    close = []
+    for one in known if low else ():  # names that `low` begins like, and whose letters it contains in order
+        letters = iter(low)
+        if len(one) > 2 and low.startswith(one[0]) and all(letter in letters for letter in one):
+            close.append(one)
     close += [one for one in difflib.get_close_matches(low, known) if one not in close]
     hint = f"did you mean {' or '.join(close[:3])}?" if close else f"{UNDERSTOOD}."
     return ToolError(f"Unknown name {name[:40]!r}: {hint}")
-
-
-def _abbreviates(short: str, word: str) -> bool:
-    """Whether `word` starts like `short` and contains its letters in order, as with sqrt and squareroot."""
-    letters = iter(word)
-    return word.startswith(short[0]) and all(letter in letters for letter in short)
 
 
 def _literal(text: str) -> Number:

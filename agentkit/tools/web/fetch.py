@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from agentkit.messages import Status
 from agentkit.safety.urls import DEFAULT_PORTS, AddressRules
 from agentkit.tooling import execution
 from agentkit.tooling.tool import Tool
-from agentkit.tools.denied_result import denied_with
+from agentkit.tools.core import denied_with
 from agentkit.tools.web.connection import Resolver, WebConnection, WebFailure, WebResponse, refused, resolve
 from agentkit.tools.web.page_text import Page, decode, enclosed, kind_of, read_html, without_controls
 
@@ -51,21 +51,6 @@ def fetch_tool(
     rules = AddressRules(allow_hosts, ports)
     connection = WebConnection(rules, resolver=resolver, transport=transport, proxy=proxy, tls=tls)
     timeout_seconds = connection.deadline_seconds + _SPARE_SECONDS
-    function, asynchronous = _fetching(connection)
-    return Tool(
-        function,
-        level=SafetyLevel.NETWORK,
-        timeout_seconds=timeout_seconds,
-        judge=_judging(rules),
-        when_denied=denied_with("url"),
-        asynchronous=asynchronous,
-    )
-
-
-def _fetching(
-    connection: WebConnection,
-) -> tuple[Callable[..., dict[str, Any]], Callable[..., Awaitable[dict[str, Any]]]]:
-    """Return the function of the tool and its async equivalent, which drops the request at once if cancelled."""
 
     def fetch_url(url: str, start: int = 0) -> dict[str, Any]:
         """Fetch a public web page and read it as Markdown; also text, JSON, PDF and office documents.
@@ -82,26 +67,29 @@ def _fetching(
             note when parts were left out; or url, error, status (denied, blocked, rate_limited, offline, timed_out,
             failed).
         """
-        return _told(url, connection.get(url), start)
+        return _result(url, connection.get(url), start)
 
     async def fetch_url_asynchronously(url: str, start: int = 0) -> dict[str, Any]:
+        """Like `fetch_url`; drops the request at once if cancelled."""
         reply = await connection.aget(url)
-        told: dict[str, Any] = await execution.acall(partial(_told, url, reply, start), None)
-        return told
+        result: dict[str, Any] = await execution.acall(partial(_result, url, reply, start), None)
+        return result
 
-    return fetch_url, fetch_url_asynchronously
-
-
-def _judging(rules: AddressRules) -> Callable[[Mapping[str, Any]], Decision]:
     def judge(arguments: Mapping[str, Any]) -> Decision:
         """Allow public addresses; deny private and local ones, and invalid URLs."""
-        decision = rules.judge(arguments["url"])
-        return replace(decision, level=SafetyLevel.NETWORK, egress=True)
+        return replace(rules.judge(arguments["url"]), level=SafetyLevel.NETWORK, egress=True)
 
-    return judge
+    return Tool(
+        fetch_url,
+        level=SafetyLevel.NETWORK,
+        timeout_seconds=timeout_seconds,
+        judge=judge,
+        when_denied=denied_with("url"),
+        asynchronous=fetch_url_asynchronously,
+    )
 
 
-def _told(url: str, reply: WebResponse | WebFailure, start: int) -> dict[str, Any]:
+def _result(url: str, reply: WebResponse | WebFailure, start: int) -> dict[str, Any]:
     """Build the result for a request."""
     if isinstance(reply, WebFailure):
         return {"url": url} | reply.to_dict()

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from agentkit.decisions import Decision
 from agentkit.safety.urls import Url, read_url
 from agentkit.text_encoding import BYTE_ORDER_MARKS, DecodedText, decode_text
-from agentkit.tools.web.boilerplate import remove_boilerplate
-from agentkit.tools.web.markup import rewrite_markup
+from agentkit.tools.web.html_cleaning import remove_boilerplate, rewrite_markup
 
 if TYPE_CHECKING:
     import turbohtml

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from agentkit.decisions import Decision, Verdict
@@ -72,16 +72,13 @@ def _refusal(http_status: int) -> WebFailure:
 
 
 def _failure_of(error: Exception) -> WebFailure:
-    names = set(_class_names(error))
+    names, cause = set[str](), cast("BaseException | None", error)
+    while cause is not None:
+        names.update(kind.__name__ for kind in type(cause).__mro__)
+        cause = cause.__cause__
     fallback: tuple[str, Status, str] = ("", "failed", f"The search failed: {str(error)[:200]}")
     _, status, words = next((fault for fault in _FAULTS if fault[0] in names), fallback)
     return WebFailure(status, f"{words}.")
-
-
-def _class_names(error: BaseException | None) -> Iterator[str]:
-    while error is not None:
-        yield from (kind.__name__ for kind in type(error).__mro__)
-        error = error.__cause__
 
 
 class Searxng:
@@ -108,11 +105,15 @@ class Searxng:
             return failure
         try:
             answer = json.loads(reply.body)
-            return _results(answer, max_results) or _silence(answer)
+            results = _results(answer, max_results)
+            engines = ", ".join(" ".join(map(str, engine)) for engine in answer.get("unresponsive_engines") or [])
         except (ValueError, TypeError, AttributeError, RecursionError):
             return WebFailure(
                 "failed", "The server did not answer with the JSON of SearXNG; is its JSON format switched on?"
             )
+        if engines and not results:
+            return WebFailure("blocked", f"The search engines behind the server did not answer: {engines[:300]}.")
+        return results
 
 
 def _results(answer: Mapping[str, Any], max_results: int) -> list[dict[str, str]]:
@@ -122,15 +123,6 @@ def _results(answer: Mapping[str, Any], max_results: int) -> list[dict[str, str]
     return [result for result in results if result["url"].startswith(("http://", "https://"))][:max_results]
 
 
-def _silence(answer: Mapping[str, Any]) -> list[dict[str, str]] | WebFailure:
-    """Return an empty list, or a failure if the server's search engines did not respond."""
-    silent = answer.get("unresponsive_engines") or []
-    if not silent:
-        return []
-    engines = ", ".join(" ".join(map(str, engine)) for engine in silent)[:300]
-    return WebFailure("blocked", f"The search engines behind the server did not answer: {engines}.")
-
-
 MAX_QUERY_CHARS = 400
 MAX_RESULTS = 25
 SEARXNG_VARIABLE = "AGENTKIT_SEARXNG_URL"
@@ -138,7 +130,6 @@ SEARXNG_VARIABLE = "AGENTKIT_SEARXNG_URL"
 _MAX_FIELD_CHARS = 1_000
 
 SearchTool = Tool[..., dict[str, Any]]
-_Search = Callable[[str, int], list[dict[str, str]] | WebFailure]
 
 
 def search_tool(*, searxng: str | None = None, proxy: str | None = None, ca_file: str | None = None) -> SearchTool:
@@ -157,10 +148,6 @@ def search_tool(*, searxng: str | None = None, proxy: str | None = None, ca_file
             return chosen.search(query, max_results)
         return search_duckduckgo(query, max_results, proxy=proxy, ca_file=ca_file)
 
-    return Tool(_searching(search), level=SafetyLevel.NETWORK, timeout_seconds=40.0, judge=_judge)
-
-
-def _searching(search: _Search) -> Callable[..., dict[str, Any]]:
     def web_search(query: str, max_results: int = 8) -> dict[str, Any]:
         """Search the web: titles, addresses and snippets of pages. Read a page that looks right with fetch_url.
 
@@ -183,7 +170,7 @@ def _searching(search: _Search) -> Callable[..., dict[str, Any]]:
         notice = {"untrusted": True, "notice": NOTICE} if results else {}
         return {"query": query, "status": "ok" if results else "empty", "results": results} | notice
 
-    return web_search
+    return Tool(web_search, level=SafetyLevel.NETWORK, timeout_seconds=40.0, judge=_judge)
 
 
 def _judge(arguments: Mapping[str, Any]) -> Decision:

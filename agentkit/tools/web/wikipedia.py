@@ -6,7 +6,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -18,7 +18,6 @@ from agentkit.tools.web.connection import (
     Resolver,
     WebConnection,
     WebFailure,
-    WebResponse,
     refused,
     resolve,
     retry_after_seconds,
@@ -63,16 +62,32 @@ def encyclopedia_tool(
     deadline_seconds: float = DEADLINE_SECONDS,
 ) -> WikipediaTool:
     """Create a `wikipedia` tool with custom settings, which have the same meaning as for `fetch_tool`."""
-    connection = WebConnection(
-        resolver=resolver,
-        transport=transport,
-        proxy=proxy,
-        deadline_seconds=deadline_seconds,
-        hosts_exist=True,
-    )
-    timeout_seconds = 3 * deadline_seconds
-    function = _looking_up(_Encyclopedia(connection))
-    return Tool(function, level=SafetyLevel.NETWORK, timeout_seconds=timeout_seconds, judge=_judge)
+    settings: dict[str, Any] = {"resolver": resolver, "transport": transport, "proxy": proxy}
+    encyclopedia = _Encyclopedia(WebConnection(deadline_seconds=deadline_seconds, hosts_exist=True, **settings))
+
+    def wikipedia(query: str, lang: str = "en") -> dict[str, Any]:
+        """Look something up in Wikipedia: the introduction of the article that fits best.
+
+        Args:
+            query: The title of an article, or words to search for.
+            lang: The language of the Wikipedia, as in its address: en, vi, de, zh, simple.
+
+        Returns:
+            title, summary, url, status (ok); or query, error, status, with options [{title, description}] when the
+            words mean several things, or suggestions when nothing was found.
+        """
+        words, code = " ".join(query.split()), lang.strip().lower()
+        if not _LANGUAGE.fullmatch(code):
+            error = f"{lang[:40]!r} is not the code of a Wikipedia; give one such as en, vi or simple."
+            return {"query": query, "error": error, "status": "failed"}
+        if not 0 < len(words) <= MAX_QUERY_CHARS:
+            error = f"A query takes 1 to {MAX_QUERY_CHARS} characters; these are {len(words)}."
+            return {"query": query[:MAX_QUERY_CHARS], "error": error, "status": "failed"}
+        answer = encyclopedia.ask(words, code)
+        found = answer.to_dict() if isinstance(answer, WebFailure) else _result(words, answer)
+        return ({"query": query} if "error" in found else {}) | found
+
+    return Tool(wikipedia, level=SafetyLevel.NETWORK, timeout_seconds=3 * deadline_seconds, judge=_judge)
 
 
 class _Encyclopedia:
@@ -104,40 +119,21 @@ class _Encyclopedia:
         reply = self.connection.get(url, {"Accept": "application/json"})
         if isinstance(reply, WebFailure):
             return reply
-        answer = _json(reply)
+        try:
+            parsed = json.loads(reply.body)
+        except (ValueError, RecursionError):
+            parsed = None
+        answer = parsed if isinstance(parsed, dict) else None
         fault = answer.get("error") if answer else None
         if isinstance(fault, dict):
-            return _api_failure(reply, fault)
+            error = f"{reply.url.host} answered: {str(fault.get('info') or fault.get('code'))[:200]}"
+            if fault.get("code") in _BUSY:
+                return WebFailure("rate_limited", error, retry_after_seconds=retry_after_seconds(reply))
+            return WebFailure("failed", error)
         return refused(reply) or answer or WebFailure("failed", f"{reply.url.host} did not answer as a Wikipedia does.")
 
 
-def _looking_up(encyclopedia: _Encyclopedia) -> Callable[..., dict[str, Any]]:
-    def wikipedia(query: str, lang: str = "en") -> dict[str, Any]:
-        """Look something up in Wikipedia: the introduction of the article that fits best.
-
-        Args:
-            query: The title of an article, or words to search for.
-            lang: The language of the Wikipedia, as in its address: en, vi, de, zh, simple.
-
-        Returns:
-            title, summary, url, status (ok); or query, error, status, with options [{title, description}] when the
-            words mean several things, or suggestions when nothing was found.
-        """
-        words, code = " ".join(query.split()), lang.strip().lower()
-        if not _LANGUAGE.fullmatch(code):
-            error = f"{lang[:40]!r} is not the code of a Wikipedia; give one such as en, vi or simple."
-            return {"query": query, "error": error, "status": "failed"}
-        if not 0 < len(words) <= MAX_QUERY_CHARS:
-            error = f"A query takes 1 to {MAX_QUERY_CHARS} characters; these are {len(words)}."
-            return {"query": query[:MAX_QUERY_CHARS], "error": error, "status": "failed"}
-        answer = encyclopedia.ask(words, code)
-        found = answer.to_dict() if isinstance(answer, WebFailure) else _told(words, answer)
-        return ({"query": query} if "error" in found else {}) | found
-
-    return wikipedia
-
-
-def _told(query: str, answer: Mapping[str, Any]) -> dict[str, Any]:
+def _result(query: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """Build the result: an article, a choice between several, or no match."""
     asked = answer.get("query")
     found = asked if isinstance(asked, dict) else {}
@@ -153,12 +149,12 @@ def _told(query: str, answer: Mapping[str, Any]) -> dict[str, Any]:
         return _choice(query, articles)
     summary = without_controls(str(page.get("extract") or page.get("description") or ""))
     status = "truncated" if len(summary) > MAX_SUMMARY_CHARS else "ok" if summary else "empty"
-    told = {
+    article = {
         "title": without_controls(page["title"]),
         "summary": summary[:MAX_SUMMARY_CHARS].rstrip(),
         "url": page.get("fullurl", ""),
     }
-    return told | {"status": status, "untrusted": True, "notice": NOTICE}
+    return article | {"status": status, "untrusted": True, "notice": NOTICE}
 
 
 def _choice(query: str, articles: list[dict[str, Any]]) -> dict[str, Any]:
@@ -166,21 +162,6 @@ def _choice(query: str, articles: list[dict[str, Any]]) -> dict[str, Any]:
     options = [{"title": without_controls(title), "description": without_controls(words)} for title, words in texts]
     error = f"{query!r} may mean several things; ask again with one of the titles in options."
     return {"error": error, "status": "empty", "options": options}
-
-
-def _json(reply: WebResponse) -> dict[str, Any] | None:
-    try:
-        answer = json.loads(reply.body)
-    except (ValueError, RecursionError):
-        return None
-    return answer if isinstance(answer, dict) else None
-
-
-def _api_failure(reply: WebResponse, fault: Mapping[str, Any]) -> WebFailure:
-    error = f"{reply.url.host} answered: {str(fault.get('info') or fault.get('code'))[:200]}"
-    if fault.get("code") in _BUSY:
-        return WebFailure("rate_limited", error, retry_after_seconds=retry_after_seconds(reply))
-    return WebFailure("failed", error)
 
 
 def _judge(arguments: Mapping[str, Any]) -> Decision:

@@ -1,4 +1,7 @@
-"""Conformance of requests: a hundred kinds of request against the documented rules of all receivers."""
+"""Conformance of requests: kinds of request against the documented rules of all receivers.
+
+`make matrix` runs this module to write the table in docs/models.md.
+"""
 
 import random
 from collections.abc import Callable
@@ -22,6 +25,7 @@ from agentkit.testing import FakeServer, call
 from agentkit.testing.request_rules import Receiver
 from agentkit.tooling.tool import Tool
 
+JPEG = Image("data:image/jpg;base64,/9j/4AAQ")
 PNG = Image("data:image/png;base64,iVBORw0KGgo=")
 PDF = File("data:application/pdf;base64,JVBERi0=", "a.pdf")
 DOCUMENTATION = Path(__file__).parents[3] / "docs" / "models.md"
@@ -77,8 +81,14 @@ def result(call_id, content="done", **fields):
     return ToolMessage(call_id, "look", content, **fields)
 
 
+def called(call_id, name="look", args="{}", **fields):
+    """A model's message with one call."""
+    return AssistantMessage(fields.pop("text", ""), (ToolCall(call_id, name, args),), **fields)
+
+
 OBJECT_A = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 OBJECT_B = {"type": "object", "properties": {"b": {"type": "integer"}}, "required": ["b"]}
+TEXT = {"type": "string"}
 NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}, "v": {"type": "string"}}}
 MANY = [f"choice-{number}" for number in range(1_200)]
 LONG = [
@@ -149,6 +159,144 @@ TOOLS = {
     "no description": tool(description=""),
     "a name that begins with a digit": tool(name="3d-view"),
     "two tools": [*tool(name="one"), *tool({"größe": {}}, name="two")],
+    "a list of places, draft 4": tool({"n": {"type": "array", "items": [{"type": "string"}, {"type": "number"}]}}),
+    "items true": tool({"n": {"type": "array", "items": True}}),
+    "items false": tool({"n": {"type": "array", "items": False}}),
+    "a required flag": tool({"n": {"type": "string", "required": True}}),
+    "exclusive flags": tool({"n": {"type": "number", "minimum": 0, "exclusiveMinimum": True}}),
+    "a nullable flag": tool({"n": {"type": "string", "nullable": True}}),
+    "type any": tool({"n": {"type": "any"}}),
+    "no choices": tool({"n": {"type": "string", "enum": []}}),
+    "repeated choices": tool({"n": {"type": "string", "enum": ["a", "a", "b"]}}),
+    "an empty choice": tool({"n": {"type": "string", "enum": ["", "a"]}}),
+    "choices of objects": tool({"n": {"enum": [{"a": 1}, {"a": 2}]}}),
+    "choices true false": tool({"n": {"type": "boolean", "enum": [True]}}),
+    "a null constant": tool({"n": {"const": None}}),
+    "only null": tool({"n": {"type": "null"}}),
+    "definitions draft 7": tool({"n": {"$ref": "#/definitions/A"}}, definitions={"A": OBJECT_A}),
+    "reference with siblings": tool(
+        {"n": {"$ref": "#/$defs/A", "description": "x", "default": None}}, **{"$defs": {"A": OBJECT_A}}
+    ),
+    "reference to root": tool({"n": {"$ref": "#"}}),
+    "chain of references": tool(
+        {"n": {"$ref": "#/$defs/A"}}, **{"$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"type": "string"}}}
+    ),
+    "references in a circle": tool(
+        {"n": {"$ref": "#/$defs/A"}}, **{"$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"$ref": "#/$defs/A"}}}
+    ),
+    "unused definitions": tool({"n": TEXT}, **{"$defs": {"từ": {"type": "object", "properties": {"größe": TEXT}}}}),
+    "nested definitions": tool(
+        {"n": {"type": "object", "$defs": {"B": TEXT}, "properties": {"b": {"$ref": "#/properties/n/$defs/B"}}}}
+    ),
+    "required unknown": tool({"n": TEXT}, required=["n", "zz"]),
+    "required twice": tool({"n": TEXT}, required=["n", "n"]),
+    "required null": tool({"n": TEXT}, required=None),
+    "properties null": bare(type="object", properties=None),
+    "a property of keyword names": tool(
+        {
+            "type": TEXT,
+            "properties": TEXT,
+            "required": {"type": "boolean"},
+            "items": TEXT,
+            "enum": TEXT,
+            "$ref": TEXT,
+            "anyOf": TEXT,
+        }
+    ),
+    "a property false": tool({"n": TEXT, "x": False}),
+    "a property true": tool({"n": True}),
+    "a null format": tool({"n": {"type": "string", "format": None}}),
+    "additional false at properties": tool(
+        {"n": {"type": "object", "additionalProperties": {"$ref": "#/$defs/A"}}}, **{"$defs": {"A": OBJECT_A}}
+    ),
+    "an object without properties": tool({"n": {"type": "object"}}),
+    "anyOf with one": tool({"n": {"anyOf": [TEXT]}}),
+    "nested anyOf": tool({"n": {"anyOf": [{"anyOf": [TEXT, {"type": "integer"}]}, {"type": "null"}]}}),
+    "anyOf beside type": tool(
+        {"n": {"type": "string", "anyOf": [{"minLength": 1}, {"pattern": "x"}], "description": "d"}}
+    ),
+    "oneOf discriminated": tool(
+        {
+            "n": {
+                "oneOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}],
+                "discriminator": {"propertyName": "kind", "mapping": {"a": "#/$defs/A"}},
+            }
+        },
+        **{
+            "$defs": {
+                "A": {"type": "object", "properties": {"kind": {"const": "a"}}},
+                "B": {"type": "object", "properties": {"kind": {"const": "b"}}},
+            }
+        },
+    ),
+    "allOf nested": tool({"n": {"allOf": [OBJECT_A, OBJECT_B]}}),
+    "type list of many": tool({"n": {"type": ["string", "number", "boolean", "object", "array", "null"]}}),
+    "type list with an object": tool({"n": {"type": ["object", "null"], "properties": {"a": {"type": "array"}}}}),
+    "schema and id": tool(
+        {"n": TEXT},
+        **{
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "$id": "x",
+            "title": "Args",
+            "additionalProperties": False,
+        },
+    ),
+    "lookahead": tool({"n": {"type": "string", "pattern": "^(?!x).*$"}}, additionalProperties=False, required=["n"]),
+    "tuple of draft 2020 with rest": tool(
+        {"n": {"type": "array", "prefixItems": [TEXT, {"type": "integer"}], "items": {"type": "boolean"}}}
+    ),
+    "min max items": tool({"n": {"type": "array", "items": TEXT, "minItems": 2, "maxItems": 2}}),
+    "big numbers": tool({"n": {"type": "integer", "minimum": -(2**63), "maximum": 2**64}}),
+    "content media": tool({"n": {"type": "string", "contentMediaType": "image/png", "contentEncoding": "base64"}}),
+    "vendor keywords": tool(
+        {
+            "n": {
+                "type": "string",
+                "x-order": 1,
+                "markdownDescription": "d",
+                "enumNames": ["a"],
+                "deprecated": True,
+                "example": "q",
+            }
+        }
+    ),
+    "dependent": tool({"a": TEXT, "b": TEXT}, dependentRequired={"a": ["b"]}, dependencies={"a": ["b"]}),
+    "if inside": tool(
+        {
+            "n": {
+                "type": "object",
+                "properties": {"a": TEXT},
+                "if": {"properties": {"a": {"const": "x"}}},
+                "then": {"required": ["a"]},
+            }
+        }
+    ),
+    "a long description of a property": tool({"n": {"type": "string", "description": "x " * 3000}}),
+    "200 properties": tool({f"p{i}": TEXT for i in range(200)}),
+    "names differing by marks": tool({"ma": TEXT, "má": TEXT, "mà": TEXT, "m-a": TEXT, "m a": TEXT}),
+    "a property of 64 chars and sign": tool({"x" * 63 + "é": TEXT}),
+    "patternProperties at root": bare(type="object", patternProperties={"^x-": TEXT}),
+    "additional at root": bare(type="object", additionalProperties={"type": "number"}),
+    "unevaluated": tool({"n": TEXT}, unevaluatedProperties=False),
+    "root type list": bare(type=["object", "null"], properties={"a": TEXT}),
+    "root without type": bare(properties={"a": TEXT}, required=["a"]),
+    "min properties root": tool({"a": TEXT}, minProperties=1),
+    "nullable enum": tool(
+        {"n": {"anyOf": [{"type": "string", "enum": ["a", "b"]}, {"type": "null"}], "default": None}}
+    ),
+    "array of arrays of tuples": tool(
+        {
+            "n": {
+                "type": "array",
+                "items": {
+                    "type": "array",
+                    "prefixItems": [{"type": "number"}, {"type": "number"}],
+                    "minItems": 2,
+                    "maxItems": 2,
+                },
+            }
+        }
+    ),
 }
 
 
@@ -260,6 +408,184 @@ HISTORIES: dict[str, list[Any]] = {
         {"role": "tool", "name": "b", "content": 7},
         {"role": "tool", "name": "a", "content": [1, 2]},
     ],
+    "empty user": [UserMessage("")],
+    "blank user": [UserMessage("  \n")],
+    "empty user parts": [UserMessage(())],
+    "empty user text parts": [UserMessage(("",))],
+    "only system": [SystemMessage("Be brief.")],
+    "empty system": [SystemMessage(""), UserMessage("Hi")],
+    "system late": [UserMessage("Hi"), answer(text="Hello."), SystemMessage("Be brief.")],
+    "system after tool": [UserMessage("Hi"), called("c"), result("c"), SystemMessage("Be brief.")],
+    "two systems": [SystemMessage("A"), SystemMessage("B"), UserMessage("Hi")],
+    "two answers in a row": [UserMessage("Hi"), answer(text="A."), answer(text="B.")],
+    "repeated ids over turns": [
+        UserMessage("Hi"),
+        called("call_0"),
+        result("call_0"),
+        answer(text="x"),
+        UserMessage("again"),
+        called("call_0"),
+        result("call_0"),
+    ],
+    "repeated ids within a turn": [
+        UserMessage("Hi"),
+        AssistantMessage("", (ToolCall("a", "look", "{}"), ToolCall("a", "zwei", "{}"))),
+        ToolMessage("a", "look", "1"),
+        ToolMessage("a", "zwei", "2"),
+    ],
+    "empty id": [UserMessage("Hi"), called(""), result("")],
+    "id in Chinese": [UserMessage("Hi"), called("调用一"), result("调用一")],
+    "ids that become equal": [
+        UserMessage("Hi"),
+        AssistantMessage("", (ToolCall("a b", "look", "{}"), ToolCall("a_b", "look", "{}"))),
+        result("a b"),
+        result("a_b"),
+    ],
+    "uuid id": [
+        UserMessage("Hi"),
+        called("0f8fad5b-d9cb-469f-a165-70867728950e"),
+        result("0f8fad5b-d9cb-469f-a165-70867728950e"),
+    ],
+    "responses id": [
+        UserMessage("Hi"),
+        called("call_x|fc_1234567890123456789012345678901234567890123456789012345678901234"),
+        result("call_x|fc_1234567890123456789012345678901234567890123456789012345678901234"),
+    ],
+    "results reversed": [UserMessage("Hi"), PARALLEL[0], PARALLEL[2], PARALLEL[1]],
+    "dangling call": [UserMessage("Hi"), called("c")],
+    "dangling call mid": [UserMessage("Hi"), called("c"), UserMessage("never mind"), answer(text="ok")],
+    "orphan result": [UserMessage("Hi"), result("zzz")],
+    "result repeated": [UserMessage("Hi"), called("c"), result("c"), result("c")],
+    "result after a user": [UserMessage("Hi"), called("c"), UserMessage("wait"), result("c")],
+    "one of two answered": [UserMessage("Hi"), PARALLEL[0], PARALLEL[1]],
+    "args null": [UserMessage("Hi"), called("c", args="null"), result("c")],
+    "args empty": [UserMessage("Hi"), called("c", args=""), result("c")],
+    "args text": [UserMessage("Hi"), called("c", args='"x"'), result("c")],
+    "args nan": [UserMessage("Hi"), called("c", args='{"a": NaN}'), result("c")],
+    "args twice": [UserMessage("Hi"), called("c", args='{"a": 1}{"a": 2}'), result("c")],
+    "args surrogate": [UserMessage("Hi"), called("c", args='{"a": "\\ud800"}'), result("c")],
+    "args huge int": [UserMessage("Hi"), called("c", args='{"a": ' + "9" * 5000 + "}"), result("c")],
+    "args with umlaut prop": [UserMessage("Hi"), called("c", "zwei", args='{"größe": 1}'), result("c")],
+    "no name": [UserMessage("Hi"), called("c", ""), result("c")],
+    "name of a gone tool with Chinese": [UserMessage("Hi"), called("c", "天气"), ToolMessage("c", "天气", "warm")],
+    "long name": [UserMessage("Hi"), called("c", "n" * 200), result("c")],
+    "result nul": [UserMessage("Hi"), called("c"), result("c", "a\x00b\x1b[0m")],
+    "huge result": [UserMessage("Hi"), called("c"), result("c", "x" * 200_000)],
+    "result blank": [UserMessage("Hi"), called("c"), result("c", "  \n")],
+    "result list json": [UserMessage("Hi"), called("c"), result("c", "[1, 2]")],
+    "result picture only": [UserMessage("Hi"), called("c"), result("c", "", images=(PNG,))],
+    "result file": [UserMessage("Hi"), called("c"), result("c", "", files=(PDF,))],
+    "call with blank text": [UserMessage("Hi"), called("c", text="\n\n"), result("c")],
+    "call with trailing space": [UserMessage("Hi"), called("c", text="Let me see: "), result("c")],
+    "thinking unsigned": [
+        UserMessage("Hi"),
+        answer(
+            text="So.",
+            reasoning="Hm.",
+            extra={"content": ({"type": "thinking", "thinking": "Hm."},)},
+            origin="messages:x",
+        ),
+    ],
+    "redacted thinking": [
+        UserMessage("Hi"),
+        answer(
+            text="So.",
+            extra={"content": ({"type": "redacted_thinking", "data": "x"}, {"type": "text", "text": "So."})},
+            origin="messages:x",
+        ),
+    ],
+    "reasoning details": [
+        UserMessage("Hi"),
+        called(
+            "c", extra={"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]}, origin="chat:openrouter"
+        ),
+        result("c"),
+    ],
+    "gemini parts": [
+        UserMessage("Hi"),
+        called(
+            "c",
+            extra={"parts": ({"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "x"},)},
+            origin="gemini:x",
+        ),
+        result("c"),
+    ],
+    "reasoning call of responses": [
+        UserMessage("Hi"),
+        called(
+            "c",
+            extra={
+                "output": (
+                    {"type": "reasoning", "id": "rs_1", "summary": []},
+                    {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "look", "arguments": "{}"},
+                )
+            },
+            origin="responses:x",
+        ),
+        result("c"),
+    ],
+    "audio of OpenAI": [
+        UserMessage("Hi"),
+        answer(text="Hello.", extra={"audio": {"id": "a", "data": "x"}}, origin="chat:x"),
+    ],
+    "names odd": [UserMessage("Hi", name="a b<c>"), answer(text="Yo.", name="bot 1"), UserMessage("x", name="x" * 100)],
+    "legacy function": [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": None, "function_call": {"name": "look", "arguments": "{}"}},
+        {"role": "function", "name": "look", "content": "done"},
+    ],
+    "developer": [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "Hi"}],
+    "blocks of Anthropic": [
+        {"role": "user", "content": "Hi"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": "Let me"},
+                {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}},
+            ],
+        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "done"}]},
+    ],
+    "items of Responses": [
+        {"role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+        {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": "done"},
+    ],
+    "responses output text": [
+        {"role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "Hello", "annotations": []}],
+        },
+    ],
+    "turns of Gemini": [{"role": "user", "parts": [{"text": "Hi"}]}, {"role": "model", "parts": [{"text": "Hello"}]}],
+    "null contents": [{"role": "user", "content": None}, {"role": "assistant", "content": None}],
+    "args as object": [
+        {"role": "user", "content": "Hi"},
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "look", "arguments": {"a": 1}}}],
+        },
+        {"role": "tool", "tool_call_id": "c", "content": None},
+    ],
+    "numbers as content": [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "tool_calls": [{"id": 7, "function": {"name": "look", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": 7, "content": 3.5},
+    ],
+    "thinking in content": [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "<think>Hm.</think>Hello."},
+    ],
+    "refusal part": [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]},
+    ],
+    "reasoning content dict": [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello.", "reasoning_content": "Hm."},
+    ],
 }
 FILES: dict[str, list[Any]] = {
     "a picture": [UserMessage(("Look", PNG))],
@@ -268,6 +594,27 @@ FILES: dict[str, list[Any]] = {
     "a picture alone": [UserMessage((PNG,))],
     "a picture and a blank text": [UserMessage(("", PNG, " "))],
     "many pictures": [UserMessage(("Look", PNG, "and", PNG, "and", PNG))],
+    "jpg type": [UserMessage(("Look", JPEG))],
+    "bmp": [UserMessage(("Look", Image("data:image/bmp;base64,Qk0=")))],
+    "svg": [UserMessage(("Look", Image("data:image/svg+xml;base64,PHN2Zy8+")))],
+    "text file": [UserMessage(("Read", File("data:text/plain;base64,SGk=", "a.txt")))],
+    "csv": [UserMessage(("Read", File("data:text/csv;base64,YSxi", "a.csv")))],
+    "docx": [
+        UserMessage(
+            (
+                "Read",
+                File(
+                    "data:application/vnd.openxmlformats-officedocument.wordprocessingml.document;base64,UEs=", "a.docx"
+                ),
+            )
+        )
+    ],
+    "pdf by url": [UserMessage(("Read", File("https://x.example/a.pdf")))],
+    "pdf no name": [UserMessage(("Read", File("data:application/pdf;base64,JVBERi0=")))],
+    "pdf name vn": [UserMessage(("Read", File("data:application/pdf;base64,JVBERi0=", "báo cáo (1).pdf")))],
+    "mp3": [UserMessage(("Listen", File("data:audio/mpeg;base64,SUQz", "a.mp3")))],
+    "unencoded data": [UserMessage(("Look", Image("data:image/png,%89PNG")))],
+    "only file": [UserMessage((PDF,))],
 }
 
 
@@ -286,7 +633,7 @@ KINDS = {
     **{name: Kind("histories", history=history, tools=TOOLS["two tools"]) for name, history in HISTORIES.items()},
     **{name: Kind("files", history=history) for name, history in FILES.items()},
 }
-assert len(KINDS) >= 100
+assert len(KINDS) >= 200
 
 
 def outcome(llm, server, kind):
@@ -332,10 +679,10 @@ def table(outcomes):
 
 
 def test_the_matrix_is_in_the_documentation(outcomes):
-    """The matrix in docs/models.md is the one that these tests measure; it is written here to be copied there."""
+    """The matrix in docs/models.md is the one that these tests measure; `make matrix` writes it."""
     measured = table({receiver: outcomes.get(receiver) or cells(receiver) for receiver in get_args(Receiver)})
     documented = DOCUMENTATION.read_text(encoding="utf-8")
-    assert measured in documented, measured
+    assert measured in documented, "run make matrix"
 
 
 SEEDS = 50
@@ -378,3 +725,11 @@ def test_a_conversation_moves_through_all_receivers(seed):
             turn(RECEIVERS[receiver](server), conversation, number)
         assert (receiver, server.refusals) == (receiver, [])
     assert len(conversation) >= len(order[:10]) * 2
+
+
+if __name__ == "__main__":
+    page = DOCUMENTATION.read_text(encoding="utf-8")
+    before, after = page.split(BEGIN)[0], page.split(END)[1]
+    DOCUMENTATION.write_text(
+        before + table({each: cells(each) for each in get_args(Receiver)}) + after, encoding="utf-8"
+    )

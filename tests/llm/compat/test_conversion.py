@@ -7,9 +7,8 @@ import pytest
 from agentkit.agents.agent import Agent
 from agentkit.events import TextDelta, ToolCallDelta
 from agentkit.llm.client import LLM
-from agentkit.llm.compat.conversion import Converter, sendable_id
-from agentkit.llm.compat.receivers import Receiver, receiver_of
-from agentkit.llm.compat.schemas import SchemaRewriter, root_object, sendable_property
+from agentkit.llm.compat.conversion import Converter, SchemaRewriter, root_object, sendable_id, sendable_property
+from agentkit.llm.compat.rules import Receiver, receiver_of
 from agentkit.llm.endpoint import Endpoint
 from agentkit.messages import AssistantMessage, OutputSchema, Request, ToolCall, ToolMessage, ToolSpec, UserMessage
 from agentkit.testing import FakeServer, call, fail
@@ -462,3 +461,42 @@ def test_reasoning_that_is_learnt_leaves_other_conversations_alone():
         fresh = AssistantMessage("", extra={"output": ({"type": "message", "id": "m", "content": ""},)}, origin=origin)
         llm.complete([UserMessage("Hi"), fresh, UserMessage("Go on.")])
     assert "id" in server.requests[-1].json["input"][1]
+
+
+def called(*ids):
+    """A model's message with calls."""
+    return AssistantMessage("", tuple(ToolCall(call_id, f"tool_{number}", "{}") for number, call_id in enumerate(ids)))
+
+
+@pytest.mark.parametrize(
+    ("history", "sent"),
+    [
+        ([called("a")], [("a", None), ("a", "This call has no result")]),
+        ([called("a"), UserMessage("Stop."), ToolMessage("a", "", "1")], [("a", None), ("a", "1"), "Stop."]),
+        ([called("a", "b"), ToolMessage("b", "", "2")], [("a b", None), ("a", "This call has no result"), ("b", "2")]),
+        ([ToolMessage("z", "look", "0")], ["[The result of a call of look that is not part"]),
+        ([called("a"), *[ToolMessage("a", "", "1")] * 1, ToolMessage("a", "", "2")], [("a", None), ("a", "1"), "[The"]),
+    ],
+)
+def test_histories_that_lost_calls_or_results_become_valid(history, sent):
+    """Each call is followed by its result; a call without one gets one, and a result without its call is the user's."""
+    seen = []
+    for message in Converter(CHAT).request(Request(history)).messages:
+        if isinstance(message, AssistantMessage):
+            seen.append((" ".join(call.id for call in message.tool_calls), None))
+        elif isinstance(message, ToolMessage):
+            seen.append((message.call_id, message.content))
+        else:
+            seen.append(message.content if isinstance(message.content, str) else message.content[0])
+    assert len(seen) == len(sent)
+    for given, wanted in zip(seen, sent, strict=True):
+        texts = (given[1], wanted[1]) if isinstance(wanted, tuple) else (given, wanted)
+        assert texts[0] is texts[1] is None or texts[0].startswith(texts[1])
+
+
+def test_repeated_ids_within_one_message_become_distinct():
+    """Two calls with one id get two, and their results in order."""
+    history = [called("a", "a"), ToolMessage("a", "", "1"), ToolMessage("a", "", "2")]
+    answer, *results = Converter(CHAT).request(Request(history)).messages
+    assert [call.id for call in answer.tool_calls] == [result.call_id for result in results]
+    assert (len({result.call_id for result in results}), [result.content for result in results]) == (2, ["1", "2"])

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agentkit.llm.prompted_tools.arguments import arguments_of, input_of, read_json
 from agentkit.llm.prompted_tools.parser import AnswerReader
+from agentkit.llm.prompted_tools.text_format import arguments_of, input_of, read_json
 from agentkit.messages import ToolSpec
 
 TEXT = {"type": "string"}

@@ -7,7 +7,7 @@ import pytest
 from agentkit import Agent, Tool
 from agentkit.events import TextDelta
 from agentkit.llm.client import LLM
-from agentkit.llm.prompted_tools.foreign_markup import MARKERS, NOTICE, MarkupHolder, exact_calls, has_call
+from agentkit.llm.prompted_tools.native_formats import MARKERS, NOTICE, MarkupHolder, exact_calls, has_call
 from agentkit.messages import Request, ToolMessage, ToolSpec, UserMessage
 from agentkit.testing import FakeServer, raw
 

@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
-from agentkit.llm.prompted_tools.markup import quoted
 from agentkit.llm.prompted_tools.parser import AnswerReader, attempted_calls
+from agentkit.llm.prompted_tools.text_format import quoted
 from agentkit.messages import ToolSpec
 
 TEXT = {"type": "string"}

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit.content import Image
-from agentkit.llm.prompted_tools.markup import has_markup
 from agentkit.llm.prompted_tools.parser import AnswerReader
-from agentkit.llm.prompted_tools.requests import has_tools, schema_as_text, tools_as_text
+from agentkit.llm.prompted_tools.text_format import has_markup, has_tools, schema_as_text, tools_as_text
 from agentkit.messages import (
     AssistantMessage,
     OutputSchema,

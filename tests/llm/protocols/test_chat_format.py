@@ -94,7 +94,7 @@ def test_files_in_the_result_of_a_tool():
     [
         {},
         {"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]},
-        {"role": "function", "content": "x"},
+        {"role": "critic", "content": "x"},
         {"role": None},
         {"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]},
         {"role": "user", "content": [{"type": "image_url"}]},
@@ -170,4 +170,71 @@ def test_a_role_that_is_unknown_is_refused_while_rereading():
     rereading = Rereading()
     for _ in range(2):
         with pytest.raises(ValueError, match="A message's role is"):
-            rereading.read({"role": "function", "content": "x"})
+            rereading.read({"role": "critic", "content": "x"})
+
+
+DONE = [
+    UserMessage(("Hi",)),
+    AssistantMessage("Let me see.", (ToolCall("c", "look", '{"a": 1}'),)),
+    ToolMessage("c", "", "done"),
+]
+"""A conversation in which a tool was called."""
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        [
+            {"role": "user", "content": [{"type": "text", "text": "Hi"}, {"type": "thinking", "thinking": "Hm."}]},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "text", "text": "Let me see."},
+                    {"type": "tool_use", "id": "c", "name": "look", "input": {"a": 1}},
+                ],
+            },
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "done"}]},
+        ],
+        [
+            {"role": "user", "parts": [{"text": "Hi"}]},
+            {
+                "role": "model",
+                "parts": [
+                    {"text": "Hm.", "thought": True},
+                    {"text": "Let me see."},
+                    {"functionCall": {"id": "c", "name": "look", "args": {"a": 1}}},
+                ],
+            },
+            {"role": "user", "parts": [{"functionResponse": {"id": "c", "response": "done"}}]},
+        ],
+    ],
+)
+def test_histories_of_other_protocols_are_read(history):
+    """Blocks of Anthropic's protocol and turns of Gemini's become the same messages as in the chat format."""
+    assert list(typed_messages(history)) == DONE
+
+
+def test_items_of_responses_are_read():
+    """Items of the Responses protocol are messages, calls and results; reasoning is left out."""
+    items = [
+        {"role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {"type": "function_call", "call_id": "c", "name": "look", "arguments": '{"a": 1}'},
+        {"type": "function_call_output", "call_id": "c", "output": "done"},
+    ]
+    assert list(typed_messages(items)) == [DONE[0], AssistantMessage("", DONE[1].tool_calls), DONE[2]]
+
+
+def test_pictures_and_documents_of_anthropic_are_read():
+    """Pictures and documents in blocks of Anthropic's protocol are shown to any model."""
+    blocks = [
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aaaa"}},
+        {"type": "document", "source": {"type": "url", "url": "https://x.example/a.pdf"}, "title": "a.pdf"},
+    ]
+    (message,) = typed_messages([{"role": "user", "content": blocks}])
+    assert [part.url for part in message.content] == ["data:image/png;base64,aaaa", "https://x.example/a.pdf"]
+    results = [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": blocks[:1]}]}]
+    assert typed_messages(results)[0].images[0].url == "data:image/png;base64,aaaa"
+    data = {"inlineData": {"mimeType": "application/pdf", "data": "JVBERi0="}}
+    (turn,) = typed_messages([{"role": "user", "parts": [data]}])
+    assert turn.content[0].url == "data:application/pdf;base64,JVBERi0="

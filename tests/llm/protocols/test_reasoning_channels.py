@@ -81,3 +81,19 @@ def test_closed_reasoning_in_answers():
     assert ReasoningDelta("I think.") in first
     assert second[:-1] == [ReasoningDelta("I think."), TextDelta("Hel"), TextDelta("lo")]
     assert third[:-1] == [TextDelta("Hello")]
+
+
+@pytest.mark.parametrize("model", ["qwq-32b", "deepseek-r1:8b", "Qwen/Qwen3-4B-Thinking-2507", "kimi-k2-thinking"])
+def test_models_that_are_known_to_close_reasoning_are_never_shown_thinking(model):
+    """The first stream of such a model holds its reasoning back; text after separate reasoning is streamed."""
+    separate = raw(
+        {"choices": [{"delta": {"reasoning_content": "Hm."}}]},
+        *({"choices": [{"delta": {"content": piece}}]} for piece in ("Hel", "lo")),
+        {"choices": [{"delta": {}, "finish_reason": "stop"}]},
+    )
+    with FakeServer(streamed("I think.</thi", "nk>Hel", "lo"), separate, streamed("Hel", "lo")) as server:
+        llm = LLM(base_url=server.base_url, model=model)
+        closed, apart, plain = (list(llm.stream("Hi"))[:-1] for _ in range(3))
+    assert closed == [ReasoningDelta("I think."), TextDelta("Hel"), TextDelta("lo")]
+    assert apart == [ReasoningDelta("Hm."), TextDelta("Hel"), TextDelta("lo")]
+    assert plain == [TextDelta("Hello")]

@@ -3,8 +3,8 @@
 import pytest
 
 from agentkit.errors import ConfigError, NoProvider
+from agentkit.llm.endpoint import Sources
 from agentkit.llm.providers.openai import SERVICES, openai_endpoint, service_endpoint
-from agentkit.llm.setting_sources import Sources
 from agentkit.settings import Secret
 
 KEY = {"api_key=": Secret("k")}

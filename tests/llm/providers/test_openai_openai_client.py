@@ -5,8 +5,8 @@ import pytest
 
 from agentkit.errors import ConfigError
 from agentkit.llm.client import LLM
+from agentkit.llm.endpoint import Sources
 from agentkit.llm.providers.openai import client_endpoint, provider_of
-from agentkit.llm.setting_sources import Sources
 
 KEY = "sk-test-0123456789"
 AZURE = {"api_key": KEY, "azure_endpoint": "https://r.openai.azure.com", "api_version": "2024-10-21"}

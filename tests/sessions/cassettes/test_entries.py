@@ -27,8 +27,8 @@ from agentkit.sessions.cassettes.entries import (
     TimeUp,
     encode_answer,
     encode_charge,
+    encode_milestone,
     encode_question,
-    encode_told,
 )
 from agentkit.usage import Charge, Usage
 
@@ -155,17 +155,17 @@ def test_a_milestone_can_name_its_answer():
     result = ToolResult("add", "ok", "1")
     reader.read({**HEAD, **encode_question(REQUEST, numbers), **encode_answer(RESPONSE, numbers)})
     reader.read({**HEAD, "id": 2, **encode_question(CALL, numbers), **encode_answer(result, numbers)})
-    response_told = reader.read(encode_told("run", 13.0, ResponseReceived(RESPONSE), 1))
-    result_told = reader.read({**encode_told("run", 14.0, ToolCallFinished(CALL, result), 2), "inside": 9})
+    response_told = reader.read(encode_milestone("run", 13.0, ResponseReceived(RESPONSE), 1))
+    result_told = reader.read({**encode_milestone("run", 14.0, ToolCallFinished(CALL, result), 2), "inside": 9})
     assert (response_told.milestone, response_told.asking.number) == (ResponseReceived(RESPONSE), 1)
     waits = ToolCallPostponed(CALL, "May I?", DECISION)
-    assert reader.read(encode_told("run", 15.0, waits, 0)).milestone == waits
+    assert reader.read(encode_milestone("run", 15.0, waits, 0)).milestone == waits
     assert (result_told.milestone, result_told.inside) == (ToolCallFinished(CALL, result), 9)
 
 
 def test_a_milestone_can_stand_alone():
     """Any other milestone is written whole, as sessions have it."""
-    line = encode_told("run", 13.0, RunStarted("helper", "Hi."), 0)
+    line = encode_milestone("run", 13.0, RunStarted("helper", "Hi."), 0)
     assert line == {"run": "run", "at": 13.0, "event": "run_started", "agent": "helper", "prompt": "Hi."}
     told = Reader().read(line)
     assert (told.run, told.at, told.milestone, told.asking) == ("run", 13.0, RunStarted("helper", "Hi."), None)

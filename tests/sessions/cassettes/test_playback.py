@@ -1,6 +1,5 @@
 """Does a replay give what was recorded, and nothing else?"""
 
-import json
 import math
 from dataclasses import replace
 
@@ -11,10 +10,9 @@ from agentkit.errors import RateLimited, ReplayError
 from agentkit.events import Approved, RunStarted
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, UserMessage
 from agentkit.recording import PersonAsked, active, taped, told
-from agentkit.sessions.cassettes.entries import MessageNumbers, encode_answer, encode_question
 from agentkit.sessions.cassettes.playback import Player
 from agentkit.sessions.cassettes.recorder import Recorder
-from agentkit.usage import Charge, Usage
+from agentkit.usage import Charge
 
 CALL = ToolCall("c1", "add", '{"a": 1}')
 PERSON = PersonAsked(CALL, Decision("ask", "level", "Dear."))
@@ -196,37 +194,6 @@ def test_what_an_answer_has_cost_is_charged_again(tmp_path):
     assert account.charges == [Charge(30, 4, {"tool_calls": 2}, (0.25,))]
 
 
-def first_version(path, *askings):
-    """A cassette of the first version of the format, which said neither times that were up nor costs."""
-    numbers = MessageNumbers()
-    recorded = [
-        {"id": number, "inside": inside, "at": 10.0 + number, "seconds": 0.5}
-        | encode_question(question, numbers)
-        | encode_answer(answer, numbers)
-        for number, inside, question, answer in askings
-    ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in [{"cassette": 1}, *recorded]), "utf-8")
-    return path
-
-
-def test_a_cassette_of_the_first_version_charges_what_it_tells(tmp_path):
-    """In an older cassette a call has cost the tokens of its result, and the calls that were made inside of it."""
-    spent = ToolResult("ask", "ok", "1", usage=Usage(30, 4, requests=1))
-    inner, outer = ToolCall("c2", "add", "{}"), ToolCall("c1", "ask", "{}")
-    path = first_version(
-        tmp_path / "old.cassette",
-        (3, 2, ToolCall("c3", "add", "{}"), ToolResult("add", "ok", "3")),
-        (2, 1, inner, ToolResult("add", "ok", "2")),
-        (1, 0, outer, spent),
-        (4, 0, request("a"), say("Done.")),
-    )
-    account, player = Account(), Player(path)
-    player.replayed(outer, account)
-    player.replayed(request("a"), account)
-    assert account.charges == [Charge(30, 4, {"tool_calls": 2})]
-    player.finish()
-
-
 def test_the_time_is_up_when_it_was_in_the_recording(tmp_path):
     """A watch of a replay stands still until the reading at which the recorded one said that the time was up."""
     recorder = Recorder(tmp_path / "trip.cassette")
@@ -239,15 +206,6 @@ def test_the_time_is_up_when_it_was_in_the_recording(tmp_path):
     assert [watches[0].left(9.0) for _ in range(4)] == [math.inf, math.inf, 0.0, 0.0]
     assert watches[1].left(-9.0) == math.inf
     assert watches[0]() == player.now()
-
-
-def test_a_cassette_of_the_first_version_tells_time_by_its_answers(tmp_path):
-    """A watch of an older cassette, which does not know when a time was up, reckons with the time of the answers."""
-    player = Player(first_version(tmp_path / "old.cassette", (1, 0, request("a"), say("1"))))
-    watch = player.watch()
-    assert (watch(), watch.left(3.0)) == (10.5, 3.0)
-    player.replayed(request("a"))
-    assert watch() == 11.0
 
 
 def test_a_long_conversation_is_compared_message_by_message(cassette):

@@ -130,3 +130,31 @@ def test_what_cannot_be_seen_is_left_out_however_it_is_written():
     page = read(html)
     assert page.title == "]0;T"
     assert page.text == "ab [l](https://example.com/xy)"
+
+
+@pytest.mark.parametrize(
+    ("table", "rows"),
+    [
+        (
+            "<tr><th rowspan=2>R<th colspan=2>Wide<th>End</tr><tr><td>2<td>3<td>4</tr><tr><th colspan=2>Both<td>x<td>y",
+            ["| R | Wide |  | End |", "|  | 2 | 3 | 4 |", "| Both |  | x | y |"],
+        ),
+        ("<tr><td>a<td rowspan=3>tall</tr><tr><td>b</tr><tr><td>c", ["| a | tall |", "| b |  |", "| c |  |"]),
+        ("<tr><td colspan=0 rowspan=0>z<td colspan=x>w", ["| z | w |"]),
+    ],
+)
+def test_merged_cells_keep_the_columns(table, rows):
+    """A merged cell is followed by an empty one for each further column and row, as in office documents."""
+    text = read_html(
+        f"<main><p>{'Words of the page. ' * 20}</p><table>{table}</table></main>", read_url("https://site.example/")
+    ).text
+    assert [line for line in text.splitlines() if line.startswith("|") and "---" not in line] == rows
+
+
+def test_merged_cells_of_hostile_pages_are_bounded():
+    """Spans of a million cells, in many tables, are cut off."""
+    tables = "<table><tr><td colspan=1000000 rowspan=1000000>x</td></tr><tr></tr></table>" * 500
+    assert (
+        len(read_html(f"<main><p>{'Words. ' * 200}</p>{tables}</main>", read_url("https://site.example/")).text)
+        < 500_000
+    )

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Mapping
 
-from agentkit.lines import split_lines
+from agentkit.llm.providers.offline.argument_matching import nodes_of
 from agentkit.llm.providers.offline.lexicon import (
     GREETINGS,
     NUMBER_WORD,
@@ -17,7 +17,7 @@ from agentkit.llm.providers.offline.lexicon import (
     vocabulary,
 )
 from agentkit.llm.providers.offline.question_parser import COLON, Question, Shape
-from agentkit.llm.providers.offline.value_matching import nodes_of
+from agentkit.text_encoding import split_lines
 
 
 def spelled_out(text: str, *, sums: bool = True) -> str:

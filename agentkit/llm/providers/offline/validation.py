@@ -8,7 +8,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agentkit._dataclass import dataclass
-from agentkit.llm.providers.offline.argument_matching import FORMS, TELLING, Offer, TextKind, held, leftover
+from agentkit.llm.providers.offline.argument_matching import (
+    FORMS,
+    TELLING,
+    Offer,
+    TextKind,
+    as_counted,
+    day_of,
+    held,
+    is_abbreviated,
+    is_beside,
+    is_named,
+    is_said,
+    lacks_part,
+    leftover,
+    literal,
+    measures_in,
+    operation_in,
+    overlap,
+    plain_schema,
+    run,
+    texts_in,
+    values_in,
+    written,
+)
 from agentkit.llm.providers.offline.lexicon import (
     HERE,
     STOP_WORDS,
@@ -24,24 +47,6 @@ from agentkit.llm.providers.offline.lexicon import (
     zones_in,
 )
 from agentkit.llm.providers.offline.question_parser import Question, Shape, Span
-from agentkit.llm.providers.offline.value_matching import (
-    as_counted,
-    day_of,
-    is_abbreviated,
-    is_beside,
-    is_named,
-    is_said,
-    lacks_part,
-    literal,
-    measures_in,
-    operation_in,
-    overlap,
-    plain_schema,
-    run,
-    texts_in,
-    values_in,
-    written,
-)
 
 
 @dataclass(frozen=True, slots=True)

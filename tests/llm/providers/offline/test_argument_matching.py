@@ -2,9 +2,16 @@
 
 import pytest
 
-from agentkit.llm.providers.offline.argument_matching import Offer, TextKind, kinds_of, leftover, offers, unfilled
+from agentkit.llm.providers.offline.argument_matching import (
+    Offer,
+    TextKind,
+    kinds_of,
+    leftover,
+    offers,
+    plain_schema,
+    unfilled,
+)
 from agentkit.llm.providers.offline.question_parser import Question
-from agentkit.llm.providers.offline.value_matching import plain_schema
 from agentkit.messages import ToolSpec
 
 TEXT = {"type": "string"}

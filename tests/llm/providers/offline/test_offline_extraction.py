@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agentkit.errors import BadResponse
-from agentkit.llm.providers.offline.extraction import (
+from agentkit.llm.providers.offline.model import (
     ExtractionForm,
     absent_fields,
     chosen_fields,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.llm.providers.offline.value_matching import as_counted, in_turn, is_beside, measures_in, operation_in
+from agentkit.llm.providers.offline.argument_matching import as_counted, in_turn, is_beside, measures_in, operation_in
 
 NUMBER, WHOLE = {"type": "number"}, {"type": "integer"}
 

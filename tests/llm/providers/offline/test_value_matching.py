@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.llm.providers.offline.value_matching import day_of, is_said, written
+from agentkit.llm.providers.offline.argument_matching import day_of, is_said, written
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.llm.providers.offline.value_matching import is_abbreviated, is_named, lacks_part
+from agentkit.llm.providers.offline.argument_matching import is_abbreviated, is_named, lacks_part
 
 
 @pytest.mark.parametrize(

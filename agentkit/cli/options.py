@@ -1,0 +1,113 @@
+"""Options and argument types that commands share, and their shell completion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from agentkit.errors import AgentKitError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+COLLECTIONS = "core, web, system, files, default"
+"""The collections of the catalog, for help texts, which are built before the catalog is loaded."""
+
+
+def tool_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete tools and collections; after a comma, the next name."""
+    from agentkit.tools import catalog
+
+    before, comma, begun = incomplete.rpartition(",")
+    names = [*catalog.collections, *catalog.all_tools.names]
+    return [f"{before}{comma}{name}" for name in names if name.startswith(begun)]
+
+
+def session_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete session names; empty if the sessions cannot be read."""
+    from agentkit.sessions.session import Session
+
+    try:
+        summaries = Session.summaries(context.params.get("place"))
+    except AgentKitError:
+        return []
+    return [summary.name for summary in summaries if summary.name.startswith(incomplete)]
+
+
+def safety_levels(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete safety levels."""
+    from agentkit.levels import SafetyLevel
+
+    return [level.name.lower() for level in SafetyLevel if level.name.lower().startswith(incomplete.lower())]
+
+
+def limit_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete limit names, each with its `=`."""
+    from dataclasses import fields
+
+    from agentkit.usage import Limits
+
+    return [f"{each.name}=" for each in fields(Limits) if each.name.startswith(incomplete)]
+
+
+def limits_option(help_text: str) -> Callable[[Command], Command]:
+    """The repeatable option `--limit NAME=NUMBER`."""
+    return click.option(
+        "--limit", "limits", multiple=True, metavar="NAME=NUMBER", shell_complete=limit_names, help=help_text
+    )
+
+
+def _place(_context: click.Context, _parameter: click.Parameter, place: str | None) -> str | None:
+    """Return the place unchanged. Raises BadParameter for a URL that cannot store sessions."""
+    from agentkit.sessions.stores import refuse_foreign
+
+    try:
+        refuse_foreign(place or "")
+    except AgentKitError as error:
+        raise click.BadParameter(str(error)) from error
+    return place
+
+
+PLACE = click.option(
+    "--place",
+    metavar="FILE|URL",
+    callback=_place,
+    help="The store of the sessions: a file, or the URL of a PostgreSQL database.",
+)
+
+
+def _range_text(least: float | None, most: float | None, *, is_open: bool = False) -> str:
+    """The bounds of a number, in words."""
+    if least is not None and most is not None and not is_open:
+        return f"from {least:,g} to {most:,g}"
+    lower = "" if least is None else f"above {least:g}" if is_open else f"of at least {least:g}"
+    return " and ".join(filter(None, (lower, "" if most is None else f"below {most:g}")))
+
+
+class WholeNumber(click.IntRange):
+    """A whole number within bounds, shown as NUMBER in help and errors."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse the number. Raises BadParameter."""
+        number = click.INT.convert(value, param, ctx)
+        if (self.min is not None and number < self.min) or (self.max is not None and number > self.max):
+            self.fail(f"It takes a whole number {_range_text(self.min, self.max)}.", param, ctx)
+        return number
+
+
+class Fraction(click.FloatRange):
+    """A number within bounds, shown as NUMBER in help and errors."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse the number. Raises BadParameter."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            if "range" not in error.message:
+                raise
+            self.fail(f"It takes a number {_range_text(self.min, self.max, is_open=self.min_open)}.", param, ctx)

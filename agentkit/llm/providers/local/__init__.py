@@ -1,1 +1,0 @@
-"""Models in GGUF files, run on this machine by llama.cpp."""

@@ -1,1 +1,0 @@
-"""Kernel isolation: namespaces, Landlock and seccomp."""

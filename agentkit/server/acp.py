@@ -1,0 +1,368 @@
+"""ACP: an agent for editors, over standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import secrets
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentkit._version import __version__
+from agentkit.agents.agent import Agent
+from agentkit.agents.options import workspace_from
+from agentkit.agents.result import Resumption, RunFinished, RunResult
+from agentkit.content import Image, part_of
+from agentkit.decisions import Verdict
+from agentkit.errors import AgentKitError, BadArguments, MissingExtra, UnknownTool
+from agentkit.event_rendering import arguments_text, content_text, one_line, visible
+from agentkit.events import (
+    Event,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallFinished,
+    ToolCallPostponed,
+    ToolCallStarted,
+)
+from agentkit.messages import (
+    AssistantMessage,
+    Content,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    arguments_of,
+    well_formed,
+)
+from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, Said, is_offered
+from agentkit.server.conversations import Conversation, front_end_events
+from agentkit.sessions.session import Session
+from agentkit.sessions.store import SessionStore
+from agentkit.usage import Usage
+
+if TYPE_CHECKING:
+    from acp import Client
+
+_KINDS = {
+    **dict.fromkeys(("read_file", "read_more", "parse_json"), "read"),
+    **dict.fromkeys(("list_directory", "search_files", "web_search", "wikipedia"), "search"),
+    **dict.fromkeys(("write_file", "edit_file"), "edit"),
+    **dict.fromkeys(("run_shell", "run_python", "run_program"), "execute"),
+    "fetch_url": "fetch",
+}
+"""Tools by the kind of icon that an editor shows for their calls."""
+
+_OPTIONS: tuple[tuple[Approval, str, Any], ...] = (
+    (Approval.ONCE, "Allow", "allow_once"),
+    (Approval.RUN, "Allow such calls for this prompt", "allow_always"),
+    (Approval.WORKSPACE, "Allow all changes in this folder", "allow_always"),
+    (Approval.ALWAYS, "Always allow such calls", "allow_always"),
+    (Approval.NO, "Reject", "reject_once"),
+)
+_STOPS: Mapping[str | None, Any] = {"iterations": "max_turn_requests", "tool_calls": "max_turn_requests"}
+_MOST_CHARS = 20_000
+_MOST_TITLE_CHARS = 100
+_HUNK = re.compile(r"^@@ .*\n", re.MULTILINE)
+
+
+async def serve_editor(agent: Agent[Any], store: SessionStore) -> None:
+    """Serve the agent to the editor that started this process, until it closes the input. Raises MissingExtra."""
+    try:
+        from acp import run_agent
+    except ModuleNotFoundError as error:
+        raise MissingExtra("acp", "ACP") from error
+    served: Any = EditorAgent(agent, store)
+    try:
+        await run_agent(served)
+    finally:
+        await served.close()
+
+
+class _Thread:
+    """One conversation with an editor: its agent in the editor's folder, and the prompt at work."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+        self.task: asyncio.Task[Any] | None = None
+        self.shown: dict[str, list[Any]] = {}
+        """The diffs of the calls that the editor knows, by the ids of the calls."""
+
+
+class EditorAgent:
+    """An agent as ACP describes one: the methods that an editor calls.
+
+    The sessions of an editor are stored as `acp/ID`. Calls that need approval are shown to the person at the editor,
+    whatever the agent's own approver.
+    """
+
+    def __init__(self, agent: Agent[Any], store: SessionStore) -> None:
+        self._agent, self._store = agent, store
+        self._threads: dict[str, _Thread] = {}
+        self._editor: Client | None = None
+
+    def on_connect(self, editor: Client) -> None:
+        """Remember the connection to the editor."""
+        self._editor = editor
+
+    async def initialize(self, protocol_version: int, **_: Any) -> Any:
+        """Agree on the version, and tell what the agent can do."""
+        from acp import PROTOCOL_VERSION
+        from acp.schema import AgentCapabilities, Implementation, InitializeResponse, PromptCapabilities
+
+        prompts = PromptCapabilities(image=True, embedded_context=True)
+        return InitializeResponse(
+            protocol_version=min(protocol_version, PROTOCOL_VERSION),
+            agent_capabilities=AgentCapabilities(load_session=True, prompt_capabilities=prompts),
+            agent_info=Implementation(name="agentkit", title=self._agent.name, version=__version__),
+        )
+
+    async def authenticate(self, **_: Any) -> None:
+        """Do nothing: the editor has started the process, whose environment has the keys."""
+
+    async def new_session(self, cwd: str, **_: Any) -> Any:
+        """Start a conversation in a folder."""
+        from acp.schema import NewSessionResponse
+
+        session_id = secrets.token_hex(16)
+        self._open(session_id, cwd)
+        return NewSessionResponse(session_id=session_id)
+
+    async def load_session(self, cwd: str, session_id: str, **_: Any) -> Any:
+        """Continue a stored conversation: send its messages to the editor. Raises RequestError if it is unknown."""
+        from acp import RequestError
+        from acp.schema import LoadSessionResponse
+
+        thread = self._open(session_id, cwd)
+        messages = thread.conversation.messages
+        if not messages:
+            del self._threads[session_id]
+            raise RequestError.resource_not_found(session_id)
+        for update in _history(messages, thread.conversation.agent, thread.shown):
+            await self._send(session_id, update)
+        return LoadSessionResponse()
+
+    async def prompt(self, session_id: str, prompt: Sequence[Any], **_: Any) -> Any:
+        """Answer a prompt, or resume with it the run that waits for an answer. Raises RequestError if the run fails."""
+        from acp import RequestError
+        from acp.schema import PromptResponse
+
+        thread = self._threads.get(session_id)
+        if thread is None or thread.task is not None:
+            what = {"session": session_id, "reason": "unknown" if thread is None else "A prompt is being answered."}
+            raise RequestError.invalid_params(what)
+        try:
+            thread.task = asyncio.create_task(self._run(session_id, thread, _content(prompt)))
+            await asyncio.wait({thread.task})
+            if thread.task.cancelled():
+                return PromptResponse(stop_reason="cancelled")
+            result: RunResult[Any] = thread.task.result()
+        except (AgentKitError, ValueError, OSError) as error:
+            raise RequestError(-32603, str(error)) from error
+        finally:
+            thread.task = None
+        if result.status == "failed":
+            raise RequestError(-32603, str(result.error))
+        reason: Any = _STOPS.get(result.limit, "max_tokens") if result.status == "limit" else "end_turn"
+        return PromptResponse(stop_reason=reason, usage=_usage(result.usage))
+
+    async def cancel(self, session_id: str, **_: Any) -> None:
+        """Stop the prompt at work; what was done is stored."""
+        thread = self._threads.get(session_id)
+        if thread is not None and thread.task is not None:
+            thread.task.cancel()
+
+    async def close(self) -> None:
+        """Stop all runs."""
+        tasks = [thread.task for thread in self._threads.values() if thread.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _open(self, session_id: str, folder: str) -> _Thread:
+        agent = self._agent.within(Session.open(self._store, f"acp/{session_id}"))
+        agent.workspace = workspace_from(Path(folder))
+        thread = self._threads[session_id] = _Thread(Conversation(agent))
+
+        async def ask(request: ApprovalRequest) -> Said:
+            return await self._ask(session_id, thread, request)
+
+        agent.approve = ask
+        return thread
+
+    async def _send(self, session_id: str, update: Any) -> None:
+        if self._editor is not None:
+            await self._editor.session_update(session_id=session_id, update=update)
+
+    async def _run(self, session_id: str, thread: _Thread, prompt: Content) -> RunResult[Any]:
+        """Run, and send what happens to the editor."""
+        conversation, agent = thread.conversation, thread.conversation.agent
+        run, waiting = conversation.waiting()
+        work: Any = prompt
+        if waiting and all(pending.needs_answer for pending in waiting):
+            work = Resumption(run, dict.fromkeys((pending.id for pending in waiting), content_text(prompt, "\n")))
+        with conversation.exclusive():
+            async with aclosing(front_end_events(agent, work)) as events:
+                async for event in events:
+                    for update in _updates(event, agent, thread.shown):
+                        await self._send(session_id, update)
+                    if isinstance(event, RunFinished):
+                        result = event.result
+        return result
+
+    async def _ask(self, session_id: str, thread: _Thread, request: ApprovalRequest) -> Said:
+        """The answer of the person at the editor; a question that needs a text waits for the next prompt."""
+        from acp.schema import AllowedOutcome, PermissionOption, ToolCallUpdate
+
+        if request.decision.rule == WORDS or self._editor is None:
+            return Approval.LATER
+        arguments = json.dumps(dict(request.arguments), ensure_ascii=False, default=str)
+        call = ToolCall(request.call_id, request.tool, arguments)
+        agent = thread.conversation.agent
+        for update in _started(call, agent, thread.shown):
+            await self._send(session_id, update)
+        thread.shown[call.id] = _diffs(request.preview.diff, call, agent)
+        content = [*thread.shown[call.id], _text(request.question)]
+        options = [
+            PermissionOption(option_id=str(approval), name=name, kind=kind)
+            for approval, name, kind in _OPTIONS
+            if is_offered(approval, request)
+        ]
+        described = ToolCallUpdate(tool_call_id=call.id, title=_title(call), status="pending", content=content)
+        answer = await self._editor.request_permission(session_id=session_id, tool_call=described, options=options)
+        chosen = answer.outcome.option_id if isinstance(answer.outcome, AllowedOutcome) else ""
+        return Approval(chosen) if any(option.option_id == chosen for option in options) else False
+
+
+def _updates(event: Event, agent: Agent[Any], shown: dict[str, list[Any]]) -> Iterator[Any]:
+    """Yield what the editor shows of an event; `shown` has the diffs of the calls that it knows."""
+    from acp import update_agent_message_text, update_agent_thought_text, update_tool_call
+
+    match event:
+        case TextDelta(text):
+            yield update_agent_message_text(well_formed(text))
+        case ReasoningDelta(text):
+            yield update_agent_thought_text(well_formed(text))
+        case ToolCallStarted(call, decision):
+            yield from _started(call, agent, shown)
+            if decision.verdict is Verdict.ALLOW:
+                shown[call.id] = shown[call.id] or _diffs(_preview(call, agent), call, agent)
+                yield update_tool_call(call.id, status="in_progress", content=shown[call.id] or None)
+        case ToolCallPostponed(call, question):
+            yield from _started(call, agent, shown)
+            yield update_agent_message_text(visible(well_formed(question)))
+        case ToolCallFinished(call, result) if result.status != "waiting":
+            yield from _started(call, agent, shown)
+            content = [*(shown[call.id] if result.ok else ()), _text(result.error or result.content)]
+            yield update_tool_call(call.id, status="completed" if result.ok else "failed", content=content)
+
+
+def _started(call: ToolCall, agent: Agent[Any], shown: dict[str, list[Any]]) -> Iterator[Any]:
+    """Yield the start of a call that the editor does not know."""
+    from acp import start_tool_call
+    from acp.schema import ToolCallLocation
+
+    if call.id in shown:
+        return
+    shown[call.id] = []
+    path, given = _path(call, agent), arguments_of(call)
+    places = None if path is None else [ToolCallLocation(path=path)]
+    kind: Any = _KINDS.get(call.name, "other")
+    yield start_tool_call(call.id, _title(call), kind=kind, status="pending", locations=places, raw_input=given or None)
+
+
+def _title(call: ToolCall) -> str:
+    return one_line(f"{call.name}({arguments_text(call.arguments)})", _MOST_TITLE_CHARS)
+
+
+def _path(call: ToolCall, agent: Agent[Any]) -> str | None:
+    """The absolute path of the file in a call's arguments, if any."""
+    given = arguments_of(call)
+    path = given.get("path") if isinstance(given, dict) else None
+    return str(Path(agent.workspace.folder) / well_formed(path)) if isinstance(path, str) and path else None
+
+
+def _text(text: str) -> Any:
+    from acp import text_block, tool_content
+
+    left_out = len(text) - _MOST_CHARS
+    note = f"\n[… {left_out:,} more characters are not shown …]" if left_out > 0 else ""
+    return tool_content(text_block(visible(well_formed(text[:_MOST_CHARS])) + note))
+
+
+def _preview(call: ToolCall, agent: Agent[Any]) -> str:
+    """The diff of the change that a call is about to make; empty if its tool does not predict one."""
+    try:
+        tool = agent.tools.within(agent.workspace).find(call.name)
+        return tool.preview(tool.check(call.arguments)).diff
+    except (UnknownTool, BadArguments):
+        return ""
+
+
+def _diffs(diff: str, call: ToolCall, agent: Agent[Any]) -> list[Any]:
+    """The hunks of a call's unified diff as an editor shows them: what is in the file, and what replaces it."""
+    from acp import tool_diff_content
+
+    path = _path(call, agent)
+    if path is None:
+        return []
+    heads, (_, *hunks) = _HUNK.findall(diff), _HUNK.split(diff)
+    texts = []
+    for head, hunk in zip(heads, hunks, strict=True):
+        lines = hunk.splitlines(keepends=True)
+        old, new = ("".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +"))
+        texts.append(tool_diff_content(path, new, None if head.startswith("@@ -0,0 ") else old))
+    return texts
+
+
+def _history(messages: Sequence[Message], agent: Agent[Any], shown: dict[str, list[Any]]) -> Iterator[Any]:
+    """Yield the messages of a stored conversation."""
+    from acp import update_agent_message_text, update_tool_call, update_user_message_text
+
+    for message in messages:
+        match message:
+            case UserMessage(content):
+                yield update_user_message_text(well_formed(content_text(content, "\n")))
+            case AssistantMessage(text, calls):
+                if text:
+                    yield update_agent_message_text(well_formed(text))
+                for call in calls:
+                    yield from _started(call, agent, shown)
+            case ToolMessage(call_id, _, content):
+                yield update_tool_call(call_id, status="completed", content=[_text(content)])
+
+
+def _content(blocks: Sequence[Any]) -> Content:
+    """The prompt in an editor's content blocks. Raises ValueError for a block that no model reads."""
+    content = tuple(_part(block) for block in blocks)
+    return content[0] if len(content) == 1 and isinstance(content[0], str) else content
+
+
+def _part(block: Any) -> Any:
+    match block.type:
+        case "text":
+            return block.text
+        case "image":
+            return Image(f"data:{block.mime_type};base64,{block.data}")
+        case "resource_link":
+            return f"{block.name}: {block.uri}"
+        case "resource":
+            resource = block.resource
+            text = getattr(resource, "text", None)
+            return part_of(b64decode(resource.blob)) if text is None else f"{resource.uri}:\n{text}"
+    raise ValueError(f"A prompt can have text, images and resources; this one has a block of type {block.type!r}.")
+
+
+def _usage(usage: Usage) -> Any:
+    from acp.schema import Usage as EditorUsage
+
+    return EditorUsage(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        total_tokens=usage.total_tokens,
+        thought_tokens=usage.reasoning_tokens,
+        cached_read_tokens=usage.cached_tokens,
+    )

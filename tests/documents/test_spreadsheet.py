@@ -1,0 +1,22 @@
+"""Number formats of spreadsheets."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agentkit.documents.spreadsheet import shown_value
+
+ROWS = json.loads(Path(__file__).with_name("number_formats.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize(("value", "code", "text"), ROWS)
+def test_value_is_shown_as_in_a_spreadsheet(value, code, text):
+    """A number is written in the format of its cell; dates in ISO 8601, and what is not understood as a number."""
+    assert shown_value(value, code) == text
+
+
+def test_dates_can_count_from_1904():
+    """Workbooks of the 1904 date system show the same dates."""
+    assert shown_value("44684", "yyyy-mm-dd", is_1904=True) == "2026-05-04"
+    assert shown_value("0", "yyyy-mm-dd", is_1904=True) == "1904-01-01"

@@ -1,0 +1,129 @@
+"""Order of the values of facts."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit.manifest import schema
+from agentkit.manifest.schema import LEVELS, VERDICTS, ChangeDirection
+
+WIDER, NARROWER = ChangeDirection.WIDER, ChangeDirection.NARROWER
+BOUNDS = st.none() | st.integers(0, 9) | st.floats(0, 9)
+FOLDERS = st.one_of(
+    st.none(),
+    st.sampled_from([".", "..", "../..", "data", "data/in", "../data", "../data/in", "../../data", "~", "~/data"]),
+)
+
+
+@pytest.mark.parametrize(
+    ("order", "values"),
+    [
+        (schema.ranked(*LEVELS), st.sampled_from(LEVELS)),
+        (schema.ranked(*VERDICTS), st.sampled_from(VERDICTS)),
+        (schema.ranked(True, False), st.booleans()),
+        (schema.bounded, BOUNDS),
+    ],
+    ids=["levels", "verdicts", "truths", "bounds"],
+)
+def test_ordered_values_are_wider_one_way_only(order, values):
+    """Of two ordered values one is wider and the other narrower."""
+
+    @given(values, values)
+    def check(one, two):
+        if one != two:
+            assert {order(one, two), order(two, one)} == {WIDER, NARROWER}
+
+    check()
+
+
+@given(FOLDERS, FOLDERS)
+def test_folders_are_never_narrower_both_ways(one, two):
+    """A folder lies in another, or the other in it, or neither; then it is another place, both ways."""
+    if one != two:
+        assert (schema.containing(one, two), schema.containing(two, one)) != (NARROWER, NARROWER)
+
+
+@given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")))
+def test_adding_and_taking_away(one, two):
+    """Added permissions are wider, and removed restrictions are wider."""
+    if set(one) < set(two):
+        assert (schema.more(one, two), schema.more(two, one)) == (WIDER, NARROWER)
+        assert (schema.fewer(one, two), schema.fewer(two, one)) == (NARROWER, WIDER)
+    elif set(one) - set(two):
+        assert schema.fewer(one, two) == WIDER
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "way"),
+    [
+        (".", "data", NARROWER),
+        ("data", ".", WIDER),
+        ("..", ".", NARROWER),
+        ("..", "data", NARROWER),
+        (".", "..", WIDER),
+        ("../data", ".", WIDER),
+        ("../data", "../data/in", NARROWER),
+        ("data", "database", WIDER),
+        ("~/notes", "~/notes/in", NARROWER),
+        ("~/notes", "notes", WIDER),
+        ("notes", "~/notes", WIDER),
+        ("~", "~/notes", NARROWER),
+        ("current folder", ".", WIDER),
+        (".", "current folder", WIDER),
+        ("elsewhere sha256:aa", "elsewhere sha256:bb", WIDER),
+        ("a temporary folder", ".", WIDER),
+        (None, "data", WIDER),
+        ("data", None, NARROWER),
+    ],
+)
+def test_where_a_folder_lies(before, after, way):
+    """A subfolder is narrower; a parent, sibling or unknown folder is wider."""
+    assert schema.containing(before, after) == way
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "way"),
+    [
+        (["any"], ["public:443"], NARROWER),
+        (["public:443"], ["any"], WIDER),
+        (["public:443"], [], NARROWER),
+        (["10.0.0.0/8"], ["10.1.0.0/16"], NARROWER),
+        (["10.1.0.0/16"], ["10.0.0.0/8"], WIDER),
+        (["10.0.0.0/8"], ["fd00::/8"], WIDER),
+        (["localhost:80"], ["localhost:81"], WIDER),
+    ],
+)
+def test_which_hosts_are_reached(before, after, way):
+    """Fewer hosts, or a network within another, are narrower; any host that was not reached before is wider."""
+    assert schema.reaching(before, after) == way
+
+
+@pytest.mark.parametrize(
+    ("order", "before", "after", "way"),
+    [
+        (schema.unread(none_is=NARROWER), None, "code", WIDER),
+        (schema.unread(none_is=NARROWER), "code", None, NARROWER),
+        (schema.unread(none_is=WIDER), None, "code", NARROWER),
+        (schema.unread(none_is=WIDER), "code", None, WIDER),
+        (schema.unread(none_is=WIDER), "code", "other", WIDER),
+        (schema.answering, None, "always yes: f", WIDER),
+        (schema.answering, "f", "always yes: f", WIDER),
+        (schema.answering, "always yes: f", "f", NARROWER),
+        (schema.answering, "always yes: f", "always yes: g", WIDER),
+        (schema.answering, "f", None, NARROWER),
+        (schema.named, "environment", "api.openai.com", NARROWER),
+        (schema.named, "api.openai.com", "environment", WIDER),
+        (schema.named, "one", "two", WIDER),
+        (schema.named, "one", None, NARROWER),
+        (schema.named, None, "one", WIDER),
+        (schema.named, "one", "one, then two", WIDER),
+        (schema.named, "one, then two", "two", NARROWER),
+        (schema.named, "one, then environment", "two", NARROWER),
+        (schema.ranked(), None, "code", WIDER),
+        (schema.ranked(), "code", None, WIDER),
+        (schema.remarked, "one", "two", ChangeDirection.OTHER),
+    ],
+)
+def test_what_cannot_be_judged(order, before, after, way):
+    """Code and locations that cannot be compared are wider in both directions."""
+    assert order(before, after) == way

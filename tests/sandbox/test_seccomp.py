@@ -1,0 +1,108 @@
+"""The seccomp filters, tested with an interpreter of BPF programs."""
+
+import errno
+import struct
+
+import pytest
+
+from agentkit.sandbox import seccomp
+
+ALLOW, KILL = 0x7FFF0000, 0x80000000
+REFUSED, UNKNOWN = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
+X86, ARM = 0xC000003E, 0xC00000B7
+
+
+def judge(program, number, arguments=(), architecture=X86):
+    """What a filter says of a call."""
+    data = struct.pack("=IIQ6Q", number, architecture, 0, *arguments, *[0] * (6 - len(arguments)))
+    steps = list(struct.iter_unpack("=HBBI", program))
+    place = accumulator = 0
+    while True:
+        code, yes, no, operand = steps[place]
+        place += 1
+        if code == 0x06:
+            return operand
+        if code == 0x20:
+            accumulator = struct.unpack_from("=I", data, operand)[0]
+        else:
+            holds = {0x15: accumulator == operand, 0x35: accumulator >= operand, 0x45: bool(accumulator & operand)}
+            place += yes if holds[code] else no
+
+
+@pytest.mark.parametrize("number", [0, 1, 3, 9, 11, 12, 202, 228, 231, 257, 318])
+def test_python_may_compute_and_print(number):
+    """A computing Python may read, write, open, map memory, tell the time and end."""
+    assert judge(seccomp.python_filter("x86_64"), number) == ALLOW
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        *(41, 42, 49, 53, 56, 57, 58, 59, 62, 76, 90, 92, 101, 105, 132, 155, 160, 161, 165, 188, 200, 234, 235, 250),
+        *(260, 268, 272, 280, 298, 302, 304, 308, 310, 319, 321, 322, 323, 424, 425, 434, 435, 442, 452, 9999),
+    ],
+)
+def test_python_may_do_nothing_else(number):
+    """Sockets, processes, signals, changes of owner, mode or limits, and calls yet to be invented are refused."""
+    assert judge(seccomp.python_filter("x86_64"), number) == REFUSED
+
+
+@pytest.mark.parametrize("number", [56, 57, 59, 62, 90, 92, 272 - 10, 61, 435 - 200])
+def test_commands_may_start_programs(number):
+    """A command may start programs, signal them and change the files it may write."""
+    assert judge(seccomp.shell_filter("x86_64"), number) == ALLOW
+
+
+@pytest.mark.parametrize("number", [101, 155, 161, 165, 166, 250, 272, 298, 304, 308, 310, 321, 323, 425, 426, 442])
+def test_commands_may_not_meddle_with_the_kernel(number):
+    """Mounts, namespaces, tracing, io_uring, BPF, keys and their like are refused to commands."""
+    assert judge(seccomp.shell_filter("x86_64"), number) == REFUSED
+
+
+@pytest.mark.parametrize(
+    ("families", "family", "verdict"),
+    [
+        (seccomp.INTERNET, 2, ALLOW),
+        (seccomp.INTERNET, 10, ALLOW),
+        (seccomp.INTERNET, 1, REFUSED),
+        (seccomp.INTERNET, 17, REFUSED),
+        (seccomp.INTERNET, 40, REFUSED),
+        ((), 2, REFUSED),
+        ((), 1, REFUSED),
+    ],
+)
+def test_commands_may_open_sockets_of_some_families(families, family, verdict):
+    """A command opens sockets of the families it was given, and never Unix sockets."""
+    assert judge(seccomp.shell_filter("x86_64", families), 41, [family]) == verdict
+
+
+@pytest.mark.parametrize(("flags", "verdict"), [(0x11, ALLOW), (0x10000000 | 0x11, REFUSED), (0x20000, REFUSED)])
+def test_commands_may_not_make_namespaces(flags, verdict):
+    """A new process is let through, a new process in new namespaces is not."""
+    assert judge(seccomp.shell_filter("x86_64"), 56, [flags]) == verdict
+
+
+def test_clone_with_hidden_flags_does_not_exist():
+    """The call whose flags a filter cannot read looks as if the kernel had none, so that libraries use the older."""
+    assert judge(seccomp.shell_filter("x86_64"), 435) == UNKNOWN
+
+
+@pytest.mark.parametrize(("request_number", "verdict"), [(0x5401, ALLOW), (0x5412, REFUSED), (0x541C, REFUSED)])
+def test_commands_may_not_type_into_a_terminal(request_number, verdict):
+    """Input cannot be put into a terminal for its owner to run."""
+    assert judge(seccomp.shell_filter("x86_64"), 16, [3, request_number]) == verdict
+
+
+@pytest.mark.parametrize("program", [seccomp.python_filter("x86_64"), seccomp.shell_filter("x86_64")])
+def test_calls_in_a_foreign_way_are_not_made(program):
+    """A call numbered for another machine ends the process, one of the x32 kind is refused."""
+    assert judge(program, 3, architecture=0x40000003) == KILL
+    assert judge(program, 0x40000000 | 41) == REFUSED
+
+
+@pytest.mark.parametrize(
+    ("number", "verdict"), [(64, ALLOW), (63, ALLOW), (198, REFUSED), (220, REFUSED), (221, REFUSED)]
+)
+def test_arm_has_numbers_of_its_own(number, verdict):
+    """On 64-bit ARM the filter knows the calls by that machine's numbers."""
+    assert judge(seccomp.python_filter("aarch64"), number, architecture=ARM) == verdict

@@ -1,0 +1,417 @@
+"""A2A: agents of other toolkits work with an agent here, and an agent here works with theirs."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import threading
+
+import httpx
+import pytest
+from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
+from a2a.helpers import get_artifact_text, get_data_parts, get_message_text, new_data_part, new_task_from_user_message
+from a2a.server.agent_execution import AgentExecutor
+from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
+from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.types import (
+    AgentCapabilities,
+    AgentCard,
+    AgentInterface,
+    AgentSkill,
+    CancelTaskRequest,
+    GetTaskRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    Task,
+    TaskState,
+    TaskStatus,
+)
+from starlette.applications import Starlette
+
+from agentkit import Agent, ConfigError, RunError, TextDelta, tool
+from agentkit.errors import Rejected
+from agentkit.server.a2a import A2AAgent, BoundedTasks
+from agentkit.testing import ScriptedLLM, call
+from agentkit.tools.human import ask_user_tool
+
+CARD = "/.well-known/agent-card.json"
+
+
+@tool(level="system")
+def send_mail(to: str) -> str:
+    """Send a mail.
+
+    Args:
+        to: The address.
+    """
+    return f"sent to {to}"
+
+
+class Talk:
+    """The official client, in one conversation."""
+
+    def __init__(self, served, *, streaming=True, version="1.0", token=None):
+        self.served, self.streaming, self.version = served, streaming, version
+        self.token = served.token if token is None else token
+        self.ids = {}
+
+    def say(self, *parts):
+        """Send a message; gives the states, the chunks of text as they came, and the task at the end."""
+        return asyncio.run(self._say(parts))
+
+    def do(self, action):
+        """Do something else with the client: a coroutine function of it."""
+
+        async def acted():
+            async with self.connected() as client:
+                return await action(client)
+
+        return asyncio.run(acted())
+
+    @contextlib.asynccontextmanager
+    async def connected(self):
+        """The client for the interface of this version."""
+        headers = {"Authorization": f"Bearer {self.token}"}
+        async with httpx.AsyncClient(timeout=30, headers=headers) as connection:
+            card = await A2ACardResolver(connection, self.served.origin).get_agent_card()
+            for interface in [each for each in card.supported_interfaces if each.protocol_version != self.version]:
+                card.supported_interfaces.remove(interface)
+            config = ClientConfig(httpx_client=connection, streaming=self.streaming)
+            yield ClientFactory(config).create(card)
+
+    async def _say(self, parts):
+        parts = [Part(text=part) if isinstance(part, str) else part for part in parts]
+        message = Message(role=Role.ROLE_USER, message_id="m", parts=parts, **self.ids)
+        states, chunks, task = [], [], None
+        async with self.connected() as client:
+            async for response in client.send_message(SendMessageRequest(message=message)):
+                if response.HasField("artifact_update") and response.artifact_update.artifact.parts:
+                    update = response.artifact_update
+                    chunks.append((update.append, get_artifact_text(update.artifact)))
+                    found = update.task_id
+                elif response.HasField("status_update"):
+                    states.append(TaskState.Name(response.status_update.status.state).removeprefix("TASK_STATE_"))
+                    found = response.status_update.task_id
+                else:
+                    found = response.task.id
+            task = await client.get_task(GetTaskRequest(id=found))
+        self.ids = {"context_id": task.context_id}
+        if task.status.state == TaskState.TASK_STATE_INPUT_REQUIRED:
+            self.ids["task_id"] = task.id
+        return states, chunks, task
+
+
+def state(task):
+    """The state of a task."""
+    return TaskState.Name(task.status.state).removeprefix("TASK_STATE_")
+
+
+def answer(task):
+    """The text of a task's artifacts."""
+    return "\n".join(map(get_artifact_text, task.artifacts))
+
+
+def test_the_card_is_open_and_names_no_tools(serve):
+    """Others find the agent without a token, and learn its name, not its tools; to use it they need the token."""
+    served = serve("unused", description="Knows mail.", tools=[send_mail])
+    card = served.ask("GET", CARD, token=False)
+    assert (card.status, card.body["name"], card.body["description"]) == (200, "helper", "Knows mail.")
+    assert card.body["supportedInterfaces"][0]["url"] == f"{served.origin}/a2a"
+    assert "send_mail" not in json.dumps(card.body)
+    assert served.ask("POST", "/a2a", {}, token=False).status == 401
+    assert served.ask("GET", CARD, token=False, headers={"Host": "evil.example"}).status == 403
+    with pytest.raises(Exception, match="401"):
+        Talk(served, token="wrong" * 5).say("Hi")
+
+
+def test_a_task_is_streamed(serve):
+    """Chunks of the answer arrive as it is written; the finished task has it in one piece."""
+    served = serve("The capital is Hanoi.")
+    states, chunks, task = Talk(served).say("What is the capital?")
+    assert states == ["WORKING", "COMPLETED"]
+    assert [text for _, text in chunks[:-1]] == ["The ", "capital ", "is ", "Hanoi."]
+    assert chunks[-1] == (False, "The capital is Hanoi.")
+    assert (state(task), answer(task)) == ("COMPLETED", "The capital is Hanoi.")
+
+
+@pytest.mark.parametrize(("streaming", "version"), [(False, "1.0"), (True, "0.3"), (False, "0.3")])
+def test_other_clients_are_served(serve, streaming, version):
+    """A client that does not stream, or speaks the protocol's version 0.3, gets the same."""
+    served = serve("Hanoi.")
+    _, _, task = Talk(served, streaming=streaming, version=version).say("What is the capital?")
+    assert (state(task), answer(task)) == ("COMPLETED", "Hanoi.")
+
+
+def test_a_context_is_a_conversation(serve, tmp_path):
+    """Tasks of one context continue one conversation; another context knows nothing of it."""
+    llm = ScriptedLLM("Good day.", "Ana.", "Who?")
+    talk = Talk(serve(agent=Agent("helper", llm=llm, workspace=tmp_path)))
+    talk.say("I am Ana.")
+    assert answer(talk.say("Who am I?", new_data_part({"page": "profile"}))[2]) == "Ana."
+    Talk(talk.served).say("Who am I?")
+    assert [len(request.messages) for request in llm.requests] == [1, 3, 1]
+    assert llm.requests[1].messages[-1].content == ("Who am I?", '{"page": "profile"}')
+
+
+@pytest.mark.parametrize(
+    ("reply", "result"),
+    [
+        ("yes", "sent to bo@x.org"),
+        ("Too late today", "Too late today"),
+        ("no", "refused"),
+        ({"answers": {"call_1_1": {"approved": True}}}, "sent to bo@x.org"),
+        ({"answers": {"call_1_1": {"approved": True, "editedArgs": {"to": "ana@x.org"}}}}, "sent to ana@x.org"),
+        ({"answers": {"call_1_1": {"approved": False, "reason": "Never"}}}, "Never"),
+    ],
+)
+def test_approvals_need_input(serve, tmp_path, reply, result):
+    """A call that needs approval waits for the other agent's answer; only yes approves it."""
+    llm = ScriptedLLM(call("send_mail", to="bo@x.org"), "Done.")
+    talk = Talk(serve(agent=Agent("helper", [send_mail], llm=llm, workspace=tmp_path)))
+    states, _, task = talk.say("Mail Bo.")
+    assert states[-1] == "INPUT_REQUIRED"
+    assert "bo@x.org" in get_message_text(task.status.message)
+    (pending,) = get_data_parts(task.status.message.parts)[0]["pending"]
+    assert (pending["id"], pending["tool"], pending["needsAnswer"]) == ("call_1_1", "send_mail", False)
+    _, _, done = talk.say(reply if isinstance(reply, str) else new_data_part(reply))
+    assert (done.id, state(done), answer(done)) == (task.id, "COMPLETED", "Done.")
+    assert result in llm.requests[1].messages[-1].content
+
+
+def test_unclear_and_wrong_answers_approve_nothing(serve, tmp_path):
+    """What is no answer leaves the task waiting, or fails it; nothing is approved."""
+    llm = ScriptedLLM([call("send_mail", to="a@x.org"), call("ask_user", question="When?")], "Done.")
+    talk = Talk(serve(agent=Agent("helper", [send_mail, ask_user_tool()], llm=llm, workspace=tmp_path)))
+    talk.say("Mail.")
+    assert talk.say("yes")[0][-1] == "INPUT_REQUIRED"
+    _, _, task = talk.say(new_data_part({"answers": {"call_1_2": {"answer": "now"}}}))
+    assert [each["id"] for each in get_data_parts(task.status.message.parts)[0]["pending"]] == ["call_1_1"]
+    assert talk.say("later")[0][-1] == "INPUT_REQUIRED"
+    assert len(llm.requests) == 1
+    _, _, failed = talk.say(new_data_part({"answers": {"call_1_1": {"approved": "maybe"}}}))
+    assert state(failed) == "FAILED"
+    assert len(llm.requests) == 1
+
+
+def test_questions_need_input(serve, tmp_path):
+    """A question of the agent is answered by the other agent's text."""
+    llm = ScriptedLLM(call("ask_user", question="Which one?"), "The red one.")
+    talk = Talk(serve(agent=Agent("helper", [ask_user_tool()], llm=llm, workspace=tmp_path)))
+    assert get_message_text(talk.say("Choose.")[2].status.message) == "Which one?"
+    assert answer(talk.say("red")[2]) == "The red one."
+    assert llm.requests[1].messages[-1].content == "red"
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ([Part(url="file:///etc/passwd", media_type="image/png")], "neither text"),
+        ([Part(raw=b"\x00\x01\x02")], "cannot be read"),
+    ],
+)
+def test_parts_that_cannot_be_read_fail_the_task(serve, parts, reason):
+    """A message that no model can read fails its task before the model is asked."""
+    _, _, task = Talk(serve("unused")).say(*parts)
+    assert state(task) == "FAILED"
+    assert reason in get_message_text(task.status.message)
+
+
+def test_a_failure_fails_the_task(serve):
+    """A failed run fails its task with the reason."""
+    _, _, task = Talk(serve(Rejected("The model is out of order."))).say("Hi")
+    assert state(task) == "FAILED"
+    assert "out of order" in get_message_text(task.status.message)
+
+
+def test_a_task_can_be_cancelled(serve, tmp_path):
+    """Cancelling a task stops its run."""
+    started, stopped = threading.Event(), threading.Event()
+
+    async def wait() -> str:
+        """Wait."""
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stopped.set()
+        return "over"
+
+    served = serve(agent=Agent("helper", [wait], llm=ScriptedLLM(call("wait")), workspace=tmp_path))
+
+    async def cancelled(client):
+        message = Message(role=Role.ROLE_USER, message_id="m", parts=[Part(text="Wait!")])
+        async for response in client.send_message(SendMessageRequest(message=message)):
+            if response.HasField("task"):
+                await asyncio.to_thread(started.wait, 20)
+                return await client.cancel_task(CancelTaskRequest(id=response.task.id))
+        return None
+
+    assert state(Talk(served).do(cancelled)) == "CANCELED"
+    assert stopped.wait(20)
+
+
+def test_ended_tasks_are_forgotten_beyond_a_maximum():
+    """Old ended tasks are dropped; tasks that work or wait stay."""
+
+    async def filled():
+        from a2a.server.context import ServerCallContext
+
+        tasks, context = BoundedTasks(InMemoryTaskStore(), 2), ServerCallContext()
+        for number in range(6):
+            ended = TaskState.TASK_STATE_WORKING if number == 0 else TaskState.TASK_STATE_COMPLETED
+            await tasks.save(Task(id=str(number), context_id="c", status=TaskStatus(state=ended)), context)
+        return [number for number in range(6) if await tasks.get(str(number), context) is not None]
+
+    assert asyncio.run(filled()) == [0, 4, 5]
+
+
+# An agent of the official SDK alone.
+
+
+class Clerk(AgentExecutor):
+    """Answers in chunks; asks which one for 'choose'; fails for 'fail'."""
+
+    async def execute(self, context, event_queue):
+        """Work on a message."""
+        updater = TaskUpdater(event_queue, context.task_id, context.context_id)
+        text = context.get_user_input()
+        if context.current_task is None:
+            await event_queue.enqueue_event(new_task_from_user_message(context.message))
+        await updater.start_work()
+        if text == "choose":
+            await updater.requires_input(updater.new_agent_message([Part(text="Which one?")]))
+        elif text == "fail":
+            await updater.failed(updater.new_agent_message([Part(text="Out of paper.")]))
+        else:
+            for number, chunk in enumerate(("You said ", text, ".")):
+                await updater.add_artifact([Part(text=chunk)], artifact_id="a", append=number > 0)
+            await updater.complete()
+
+    async def cancel(self, context, event_queue):
+        """Stop."""
+        await TaskUpdater(event_queue, context.task_id, context.context_id).cancel()
+
+
+@pytest.fixture
+def clerk():
+    """The address of the clerk; an argument replaces the address in its card."""
+    import uvicorn
+
+    with contextlib.ExitStack() as stack:
+
+        def start(url=None, *, streaming=True):
+            listener = socket.create_server(("127.0.0.1", 0))
+            origin = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            interface = AgentInterface(url=url or f"{origin}/rpc", protocol_binding="JSONRPC", protocol_version="1.0")
+            card = AgentCard(
+                name="clerk",
+                description="A clerk.",
+                version="1",
+                supported_interfaces=[interface],
+                capabilities=AgentCapabilities(streaming=streaming),
+                default_input_modes=["text/plain"],
+                default_output_modes=["text/plain"],
+                skills=[AgentSkill(id="s", name="s", description="s", tags=["s"])],
+            )
+            handler = DefaultRequestHandler(Clerk(), InMemoryTaskStore(), card)
+            routes = [*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/rpc")]
+            server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_level="critical"))
+            thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+            thread.start()
+
+            def stop():
+                server.should_exit = True
+                thread.join(20)
+
+            stack.callback(stop)
+            return origin
+
+        yield start
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+def test_a_remote_agent_is_called_like_an_agent(clerk, streaming):
+    """A server of the official SDK answers like an agent, with its text as it arrives."""
+    remote = A2AAgent(clerk(streaming=streaming), name="clerk")
+    assert remote("hello") == "You said hello."
+    result = remote.run("again")
+    assert (result.status, result.text, result.agent) == ("done", "You said again.", "clerk")
+    texts = [event.text for event in remote.events("now") if isinstance(event, TextDelta)]
+    assert texts == (["You said ", "now", "."] if streaming else ["".join(texts)])
+
+
+def test_a_remote_task_that_needs_input_is_a_paused_run(clerk):
+    """What a remote task asks is answered through the result, also after it was stored as text."""
+    remote = A2AAgent(clerk())
+    result = remote.run("choose")
+    (pending,) = result.pending
+    assert (result.status, pending.question, pending.needs_answer) == ("paused", "Which one?", True)
+    assert result.resume("red").text == "You said red."
+    saved = type(result).from_json(remote.run("choose").to_json())
+    assert remote.run(saved.resumption("blue")).text == "You said blue."
+
+
+def test_a_remote_agent_is_a_tool(clerk, tmp_path):
+    """An agent uses the remote one as a tool, whose results are untrusted; a person answers what it asks."""
+    lines = call("clerk", request="hello"), "Said.", call("clerk", request="choose"), "Red, then."
+    llm = ScriptedLLM(*lines)
+    agent = Agent("helper", [A2AAgent(clerk(), name="clerk")], llm=llm, workspace=tmp_path, approve="later")
+    assert agent("Say hello.") == "Said."
+    result = llm.requests[1].messages[-1]
+    assert (result.content, result.labels) == ("You said hello.", {"untrusted"})
+    paused = agent.run("Choose.")
+    assert paused.pending[0].question == "Which one?"
+    assert paused.resume({paused.pending[0].id: "red"}).text == "Red, then."
+    assert llm.requests[3].messages[-1].content == "You said red."
+
+
+def test_approvals_pass_through_two_agents(serve, tmp_path):
+    """A remote agent's call that needs approval is approved by the person of the local run."""
+    served = serve(call("send_mail", to="bo@x.org"), "Sent.", tools=[send_mail])
+    asked = []
+
+    def approve(request):
+        asked.append((request.agent, request.tool, dict(request.arguments)))
+        return True
+
+    remote = A2AAgent(served.origin, name="mailer", token=served.token)
+    llm = ScriptedLLM(call("mailer", request="Mail Bo."), "Done.")
+    agent = Agent("boss", [remote], llm=llm, workspace=tmp_path, approve=approve)
+    assert agent("Mail Bo.") == "Done."
+    assert asked == [("mailer", "send_mail", {"to": "bo@x.org"})]
+    assert llm.requests[1].messages[-1].content == "Sent."
+
+
+def test_nothing_is_approved_without_an_approver(serve, tmp_path):
+    """Without an approver, a remote agent's call that needs approval is refused."""
+    remote_llm = ScriptedLLM(call("send_mail", to="bo@x.org"), "Not sent.")
+    served = serve(agent=Agent("helper", [send_mail], llm=remote_llm, workspace=tmp_path))
+    remote = A2AAgent(served.origin, name="mailer", token=served.token)
+    agent = Agent("boss", [remote], llm=ScriptedLLM(call("mailer", request="Mail Bo."), "Done."), workspace=tmp_path)
+    assert agent("Mail Bo.") == "Done."
+    assert "nobody to approve" in remote_llm.requests[1].messages[-1].content
+
+
+def test_failures_of_a_remote_agent_are_results(clerk, serve):
+    """A task that fails, a wrong token, a closed port and a card that points elsewhere are failed runs."""
+    elsewhere = clerk("http://127.0.0.1:9/rpc")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        closed = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    reasons = {
+        A2AAgent(clerk()): "Out of paper",
+        A2AAgent(serve("unused").origin, token="wrong" * 5): "401",
+        A2AAgent(closed): "failed",
+        A2AAgent(elsewhere): "no interface on that server",
+    }
+    for remote, reason in reasons.items():
+        result = remote.run("fail")
+        assert result.status == "failed"
+        assert reason in str(result.error)
+        with pytest.raises(RunError, match=reason):
+            remote("fail")
+    for wrong in ("ftp://x", "", None):
+        with pytest.raises(ConfigError, match="address of an A2A server"):
+            A2AAgent(wrong)

@@ -1,0 +1,342 @@
+"""AG-UI: a page built with the official client can talk to an agent, run tools, share state and approve calls."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from agentkit import Agent, RunContext, core_tools, tool
+from agentkit.errors import Rejected
+from agentkit.server.ag_ui import SharedState
+from agentkit.testing import ScriptedLLM, call, say
+from agentkit.tools.human import ask_user_tool
+
+CLIENT = "@ag-ui/client@1.0.0"
+DRIVER = Path(__file__).with_name("ag_ui_client.mjs")
+ASKED = {"id": "u1", "role": "user", "content": "How much is 6*7?"}
+COLOUR = {
+    "name": "set_colour",
+    "description": "Set the colour of the page.",
+    "parameters": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+}
+
+
+@tool(level="system")
+def send_mail(to: str) -> str:
+    """Send a mail.
+
+    Args:
+        to: The address.
+    """
+    return f"sent to {to}"
+
+
+def user(text, number=1):
+    """A message of the user."""
+    return {"id": f"u{number}", "role": "user", "content": text}
+
+
+@pytest.fixture(params=["package", pytest.param("npm", marks=pytest.mark.slow)])
+def page(request):
+    """Run steps of a page against what is served; gives what the client has after each step.
+
+    As `package` the steps are sent as plain HTTP and read with the models of ag-ui-protocol; as `npm` the official
+    client runs them under Node.
+    """
+    return request.getfixturevalue("npm_page") if request.param == "npm" else run_steps
+
+
+@pytest.fixture(scope="session")
+def npm_folder(tmp_path_factory):
+    """A folder with the official client."""
+    if not (shutil.which("npm") and shutil.which("node")):
+        pytest.skip("AG-UI's client needs npm and Node")
+    folder = tmp_path_factory.mktemp("npm")
+    (folder / "package.json").write_text('{"private": true, "type": "module"}')
+    (folder / DRIVER.name).write_text(DRIVER.read_text())
+    done = subprocess.run(
+        ["npm", "install", "--silent", CLIENT], cwd=folder, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        pytest.skip(f"npm could not install {CLIENT}: {done.stderr[-300:]}")
+    return folder
+
+
+@pytest.fixture
+def npm_page(npm_folder):
+    """Run the steps with the official client."""
+
+    def run(served, *steps, state=None, thread="t1"):
+        given = {"url": f"{served.origin}/ag-ui", "token": served.token, "steps": steps, "state": state}
+        done = subprocess.run(
+            ["node", DRIVER.name],
+            cwd=npm_folder,
+            input=json.dumps({**given, "threadId": thread}),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    return run
+
+
+def run_steps(served, *steps, state=None, thread="t1"):
+    """Run the steps without the client, which applies the events to messages, as far as the tests look at them."""
+    from ag_ui.core import Event
+    from pydantic import TypeAdapter
+
+    messages, told, interrupts = [], [], []
+    for number, step in enumerate(steps):
+        messages = [*messages[: step.get("keep", len(messages))], *step.get("add", [])]
+        given = {"threadId": thread, "runId": f"r{number}", "messages": messages, "state": state, **step.get("run", {})}
+        body = served.ask("POST", "/ag-ui", {name: value for name, value in given.items() if value is not None}).body
+        lines = [line[6:] for line in body.decode().splitlines() if line.startswith("data: ")]
+        events = [TypeAdapter(Event).validate_json(line).model_dump(by_alias=True, mode="json") for line in lines]
+        last = events[-1]
+        for event in events:
+            state = event["snapshot"] if event["type"] == "STATE_SNAPSHOT" else state
+            messages = _applied(messages, event)
+        outcome = last.get("outcome") or {}
+        interrupts = outcome.get("interrupts", [])
+        pending = outcome.get("pendingToolCallIds", []) if outcome.get("type") == "success" else None
+        error = {name: last[name] for name in ("message", "code")} if last["type"] == "RUN_ERROR" else None
+        types = [event["type"] for event in events]
+        told.append({"types": types, "messages": messages, "state": state, "interrupts": interrupts})
+        told[-1] |= {"pending": pending, "error": error}
+    return told
+
+
+def _applied(messages, event):
+    of_response = {"TEXT_MESSAGE_START": "messageId", "TOOL_CALL_START": "parentMessageId"}.get(event["type"])
+    if of_response and not any(each["id"] == event[of_response] for each in messages):
+        messages = [*messages, {"id": event[of_response], "role": "assistant", "content": ""}]
+    match event["type"]:
+        case "TEXT_MESSAGE_CONTENT":
+            messages[-1]["content"] += event["delta"]
+        case "TOOL_CALL_START":
+            function = {"name": event["toolCallName"], "arguments": ""}
+            messages[-1].setdefault("toolCalls", []).append(
+                {"id": event["toolCallId"], "type": "function", "function": function}
+            )
+        case "TOOL_CALL_ARGS":
+            messages[-1]["toolCalls"][-1]["function"]["arguments"] += event["delta"]
+        case "TOOL_CALL_RESULT":
+            result = {"role": "tool", "toolCallId": event["toolCallId"], "content": event["content"]}
+            messages = [*messages, {"id": event["messageId"], **result}]
+    return messages
+
+
+def test_text_and_tool_calls_are_streamed(serve, page):
+    """The page gets text, reasoning, the calls with their results, and each response as a message."""
+    served = serve(say("I calculate.", call("calculator", expression="6*7")), "It is 42.")
+    (seen,) = page(served, {"add": [ASKED]})
+    assert seen["error"] is None
+    assert seen["types"][0] == "RUN_STARTED"
+    assert seen["types"][-1] == "RUN_FINISHED"
+    _, first, result, last = seen["messages"]
+    assert first["content"] == "I calculate."
+    assert first["toolCalls"][0]["function"] == {"name": "calculator", "arguments": '{"expression": "6*7"}'}
+    assert result["toolCallId"] == first["toolCalls"][0]["id"]
+    assert json.loads(result["content"])["result"] == 42
+    assert last["content"] == "It is 42."
+
+
+def test_a_thread_is_a_conversation(serve, page, tmp_path):
+    """A second message continues the conversation; changed or repeated messages replace what followed."""
+    llm = ScriptedLLM("Good day, Ana.", "Ana.", "Ana, as said.", "Bo.")
+    served = serve(agent=Agent("helper", llm=llm, workspace=tmp_path))
+    steps = [{"add": [user("I am Ana.")]}, {"add": [user("Who am I?", 2)]}, {"keep": 3}]
+    *_, again, edited = page(served, *steps, {"keep": 2, "add": [user("Who is Bo?", 3)]})
+    assert again["messages"][-1]["content"] == "Ana, as said."
+    assert edited["messages"][-1]["content"] == "Bo."
+    asked = [[message.content for message in request.messages if message.role == "user"] for request in llm.requests]
+    assert asked == [["I am Ana."], *[["I am Ana.", "Who am I?"]] * 2, ["I am Ana.", "Who is Bo?"]]
+
+
+def test_a_thread_from_elsewhere_is_continued(serve, tmp_path):
+    """A thread that the server does not know starts with the messages of the page; its context follows the prompt."""
+    llm = ScriptedLLM("Ana.")
+    served = serve(agent=Agent("helper", llm=llm, workspace=tmp_path))
+    picture = {"type": "image", "source": {"type": "data", "value": "aGk=", "mimeType": "image/png"}}
+    last = {**user("", 2), "content": [{"type": "text", "text": "Who am I?"}, picture]}
+    earlier = [{"id": "s", "role": "system", "content": "Obey."}, user("I am Ana."), say_of("Good day.")]
+    context = [{"description": "open page", "value": "the profile"}]
+    (seen,) = run_steps(served, {"add": [*earlier, last], "run": {"context": context}})
+    assert seen["messages"][-1]["content"] == "Ana."
+    first, answer, prompt = llm.requests[0].messages[-3:]
+    assert (first.content, answer.text) == ("I am Ana.", "Good day.")
+    assert prompt.content[0] == "Who am I?"
+    assert prompt.content[1].url == "data:image/png;base64,aGk="
+    assert "open page: the profile" in prompt.content[2]
+
+
+def say_of(text):
+    """An answer in the page's messages."""
+    return {"id": "a1", "role": "assistant", "content": text}
+
+
+def test_tools_run_in_the_page(serve, page, tmp_path):
+    """The page runs its own tools, and the run continues with their results, which count as untrusted."""
+    llm = ScriptedLLM(call("set_colour", name="red"), "It is red.")
+    served = serve(agent=Agent("helper", llm=llm, workspace=tmp_path))
+    done = {"id": "m9", "role": "tool", "toolCallId": "call_1_1", "content": "done"}
+    offered = {"tools": [COLOUR]}
+    first, second = page(served, {"add": [user("Red!")], "run": offered}, {"add": [done], "run": offered})
+    assert (first["pending"], first["interrupts"], first["error"]) == (["call_1_1"], [], None)
+    assert "TOOL_CALL_RESULT" not in first["types"]
+    assert second["messages"][-1]["content"] == "It is red."
+    result = llm.requests[1].messages[-1]
+    assert (result.content, result.labels) == ("done", {"untrusted"})
+
+
+def test_a_message_replaces_the_result_of_the_page(serve, page, tmp_path):
+    """A user who writes instead of waiting for the page is answered; the call has a result that says so."""
+    llm = ScriptedLLM(call("set_colour", name="red"), "Never mind, then.")
+    served = serve(agent=Agent("helper", llm=llm, workspace=tmp_path))
+    offered = {"tools": [COLOUR]}
+    steps = [{"add": [user("Red!")], "run": offered}, {"add": [user("Forget it.", 2)], "run": offered}]
+    *_, seen = page(served, *steps)
+    assert seen["messages"][-1]["content"] == "Never mind, then."
+    result, message = llm.requests[1].messages[-2:]
+    assert "did not run" in result.content
+    assert message.content == "Forget it."
+
+
+@pytest.mark.parametrize(
+    ("payload", "result"),
+    [
+        ({"approved": True}, "sent to bo@x.org"),
+        ({"approved": True, "editedArgs": {"to": "ana@x.org"}}, "sent to ana@x.org"),
+        ({"approved": False, "reason": "Too late"}, "Too late"),
+        (None, "refused"),
+    ],
+)
+def test_approvals_are_interrupts(serve, page, tmp_path, payload, result):
+    """A call that needs approval interrupts the run; the next one has the user's decision."""
+    llm = ScriptedLLM(call("send_mail", to="bo@x.org"), "Done.")
+    served = serve(agent=Agent("helper", [send_mail], llm=llm, workspace=tmp_path))
+    status = {"status": "cancelled"} if payload is None else {"status": "resolved", "payload": payload}
+    resume = [{"interruptId": "call_1_1", **status}]
+    first, second = page(served, {"add": [user("Mail Bo.")]}, {"run": {"resume": resume}})
+    (interrupt,) = first["interrupts"]
+    assert (interrupt["reason"], interrupt["toolCallId"]) == ("tool_call", "call_1_1")
+    assert "bo@x.org" in interrupt["message"]
+    assert interrupt["metadata"]["agentkit"]["decision"]["verdict"] == "ask"
+    assert second["error"] is None
+    assert "TOOL_CALL_START" not in second["types"]
+    assert result in next(each for each in second["messages"] if each["role"] == "tool")["content"]
+    assert second["messages"][-1]["content"] == "Done."
+
+
+def test_questions_are_interrupts(serve, page, tmp_path):
+    """A question of the agent to the user is an interrupt with a schema for its answer."""
+    llm = ScriptedLLM(call("ask_user", question="Which one?"), "The red one.")
+    served = serve(agent=Agent("helper", [ask_user_tool()], llm=llm, workspace=tmp_path))
+    resume = [{"interruptId": "call_1_1", "status": "resolved", "payload": {"answer": "red"}}]
+    first, second = page(served, {"add": [user("Choose.")]}, {"run": {"resume": resume}})
+    assert first["interrupts"][0]["reason"] == "input_required"
+    assert first["interrupts"][0]["responseSchema"]["required"] == ["answer"]
+    assert second["messages"][-1]["content"] == "The red one."
+    assert llm.requests[1].messages[-1].content == "red"
+
+
+def add_item(shared: RunContext[SharedState], name: str) -> str:
+    """Add an item to the list on the page.
+
+    Args:
+        shared: The state of the page.
+        name: The item.
+    """
+    shared.value.data["items"].append(name)
+    return "added"
+
+
+def test_state_is_shared(serve, page, tmp_path):
+    """Tools change the state of the page, which gets it after each change; the agent's own is where a thread starts."""
+    llm = ScriptedLLM(call("add_item", name="tea"), "Added.", call("add_item", name="rice"), "Added.")
+    agent = Agent("helper", [add_item], llm=llm, workspace=tmp_path, context=SharedState({"items": ["salt"]}))
+    served = serve(agent=agent)
+    (seen,) = page(served, {"add": [user("Tea!")]}, state={"items": ["milk"]})
+    assert seen["state"] == {"items": ["milk", "tea"]}
+    (seen,) = run_steps(served, {"add": [user("Rice!")]}, thread="t2")
+    assert seen["state"] == {"items": ["salt", "rice"]}
+    assert agent.context.data == {"items": ["salt"]}
+
+
+def test_open_interrupts_block(serve, page, tmp_path):
+    """Nothing runs until every open interrupt is answered, with a payload that fits; an answer counts once."""
+    calls = call("send_mail", to="a@x.org"), call("send_mail", to="b@x.org")
+    llm = ScriptedLLM(say("Two.", *calls), "Done.")
+    served = serve(agent=Agent("helper", [send_mail], llm=llm, workspace=tmp_path))
+    (first,) = run_steps(served, {"add": [user("Mail both.")]})
+    assert len(first["interrupts"]) == 2
+    messages = first["messages"]
+
+    def answered(*resume):
+        (seen,) = run_steps(served, {"add": messages, "run": {"resume": [*resume]}})
+        return seen["error"] and seen["error"]["code"]
+
+    yes, no = ({"status": "resolved", "payload": {"approved": answer}} for answer in (True, False))
+    assert answered() == "not_answered"
+    assert answered({"interruptId": "call_1_1", **yes}) == "not_answered"
+    both = {"interruptId": "call_1_1", **yes}, {"interruptId": "call_1_2", **no}
+    assert answered(*both, {"interruptId": "call_1_3", **yes}) == "not_answered"
+    assert answered(both[0], {**both[1], "payload": {"approved": "yes"}}) == "invalid_value"
+    assert len(llm.requests) == 1
+    assert answered(*both) is None
+    assert answered(*both) == "not_waiting"
+    assert len(llm.requests) == 2
+
+
+def test_a_failure_is_an_error_event(serve, page):
+    """A failed run ends with an error for the page; the thread can be asked again."""
+    served = serve(Rejected("The model is out of order."), "Fine now.")
+    first, second = page(served, {"add": [ASKED]}, {})
+    assert "out of order" in first["error"]["message"]
+    assert first["types"][-1] == "RUN_ERROR"
+    assert second["messages"][-1]["content"] == "Fine now."
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"messages": "none"}, 400),
+        ({"threadId": ""}, 409),
+        ({"tools": [{"name": "a b", "description": ""}]}, "invalid_value"),
+        ({"tools": [{"name": "calculator", "description": "mine"}]}, "invalid_value"),
+        ({"messages": []}, "invalid_value"),
+        (
+            {"messages": [{**ASKED, "content": [{"type": "audio", "source": {"type": "url", "value": "x"}}]}]},
+            "invalid_value",
+        ),
+        (
+            {
+                "messages": [
+                    {**ASKED, "content": [{"type": "image", "source": {"type": "url", "value": "/etc/passwd"}}]}
+                ]
+            },
+            "invalid_value",
+        ),
+        ({"resume": [{"interruptId": "call_1_1", "status": "resolved"}]}, "not_waiting"),
+    ],
+)
+def test_what_does_not_fit_is_refused(serve, change, status):
+    """A request that does not fit is refused before the model is asked."""
+    served = serve(tools=core_tools)
+    answer = served.ask("POST", "/ag-ui", {"threadId": "t", "runId": "r", "messages": [ASKED], **change})
+    if answer.status != 200:
+        assert answer.status == status
+        return
+    last = json.loads(answer.body.decode().split("data: ")[-1])
+    assert (last["type"], last["code"]) == ("RUN_ERROR", status)
+
+
+def test_the_token_is_needed(serve):
+    """Nobody runs the agent without the token."""
+    document = {"threadId": "t", "runId": "r", "messages": [ASKED]}
+    assert serve().ask("POST", "/ag-ui", document, token=False).status == 401

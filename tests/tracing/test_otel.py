@@ -1,0 +1,238 @@
+"""Is a span the current one where its work is done, and does no failure of a tracer reach a run?"""
+
+import asyncio
+import http.client
+import http.server
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from agentkit import Agent, tool
+from agentkit.errors import MissingExtra
+from agentkit.llm.client import LLM
+from agentkit.testing import FakeServer, ScriptedLLM, call
+from agentkit.tracing import OpenTelemetry
+
+WITHOUT_IT = """
+import sys
+sys.modules["opentelemetry"] = None
+from agentkit.errors import MissingExtra
+from agentkit.tracing import OpenTelemetry
+try:
+    OpenTelemetry()
+except MissingExtra as error:
+    print(error)
+"""
+
+LIGHT = """
+import sys
+import agentkit.tracing
+print([name for name in sys.modules if name.partition(".")[0] == "opentelemetry"])
+"""
+
+
+class Web(http.server.BaseHTTPRequestHandler):
+    """A server that keeps the `traceparent` of each request."""
+
+    def do_GET(self):
+        """Keep what says to which span the request belongs."""
+        self.server.parents.append(self.headers["traceparent"])
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+@pytest.fixture
+def web(serving):
+    """A running server on this machine."""
+    server = serving(Web)
+    server.parents = []
+    return server
+
+
+def get(server):
+    """Ask the server, as an instrumented client does: with a header that names the current span."""
+    from opentelemetry.propagate import inject
+
+    headers = {}
+    inject(headers)
+    connection = http.client.HTTPConnection(*server.server_address)
+    connection.request("GET", "/", headers=headers)
+    connection.getresponse().read()
+    connection.close()
+
+
+@pytest.mark.parametrize("way", ["run", "arun", "stream"])
+def test_requests_of_tools_belong_to_their_spans(way, kept, web):
+    """An HTTP request made in a tool carries the id of its call's span: in threads, on event loops, side by side."""
+
+    @tool
+    def fetch(number: int) -> str:
+        """Fetch in a thread."""
+        get(web)
+        return str(number)
+
+    @tool
+    async def afetch(number: int) -> str:
+        """Fetch on an event loop."""
+        await asyncio.sleep(0)
+        await asyncio.to_thread(get, web)
+        return str(number)
+
+    calls = [call(name, number=number) for name in ("fetch", "afetch") for number in range(3)]
+    agent = Agent("helper", [fetch, afetch], llm=ScriptedLLM(calls, "Done."), listeners=[kept.listener()])
+    if way == "arun":
+        asyncio.run(agent.arun("go"))
+    else:
+        agent.run("go") if way == "run" else list(agent.stream("go"))
+    spans = [span for span in kept.spans if span.name in ("execute_tool fetch", "execute_tool afetch")]
+    wanted = {f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}" for span in spans}
+    assert len(wanted) == 6
+    assert {parent.rpartition("-")[0] for parent in web.parents} == wanted
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_run_belongs_to_the_span_around_it(streaming, kept):
+    """A run within a span of the program is its child, and the program's span stays the current one all the while."""
+    from opentelemetry import trace
+
+    agent = Agent("helper", llm=ScriptedLLM("Done."), listeners=[kept.listener()])
+    with kept.tracers.get_tracer("program").start_as_current_span("request") as outer:
+        for _ in agent.stream("go") if streaming else [agent.run("go")]:
+            assert trace.get_current_span() is outer
+    assert kept.tree()[:2] == ["request", "  invoke_agent helper"]
+
+
+def test_request_of_the_model_is_the_current_span(kept):
+    """While the model is asked, its request's span is the current one: the client's own spans are its children."""
+    from opentelemetry import trace
+
+    seen = []
+
+    def answer(request):
+        seen.append(trace.get_current_span().get_span_context().span_id)
+        return "Done."
+
+    agent = Agent("helper", llm=ScriptedLLM(answer, answer), listeners=[kept.listener()])
+    agent.run("go")
+    list(agent.stream("go"))
+    assert seen == [span.context.span_id for span in kept.spans if span.name == "chat scripted"]
+
+
+def test_server_is_named(kept):
+    """A request over the network says to which server it went."""
+    with FakeServer("Hi.") as server:
+        llm = LLM(base_url=server.base_url, model="any", protocol="chat")
+        Agent("helper", llm=llm, listeners=[kept.listener()]).run("go")
+        told = kept.span("chat any").attributes
+        assert f"http://{told['server.address']}:{told['server.port']}/v1" == server.base_url
+        assert told["gen_ai.usage.input_tokens"] > 0
+
+
+def test_many_runs_at_once_do_not_mix(kept):
+    """Runs of a map are traces of their own, each with the spans of its own work."""
+    agent = Agent(
+        "helper",
+        [tool(lambda: "seen", name="look", description="Look.")],
+        llm=ScriptedLLM(lambda request: call("look") if len(request.messages) == 1 else "Done.", repeat=True),
+        listeners=[kept.listener()],
+    )
+    agent.map(["a", "b", "c", "d"])
+    traces = {}
+    for span in kept.spans:
+        traces.setdefault(span.context.trace_id, []).append(span.name)
+    assert len(traces) == 4
+    assert {tuple(sorted(names)) for names in traces.values()} == {
+        ("chat scripted", "chat scripted", "execute_tool look", "invoke_agent helper", "iteration 1", "iteration 2")
+    }
+
+
+def test_failing_processor_ends_no_run(kept, caplog):
+    """A span processor that raises does not reach the run; the log warns once."""
+    from opentelemetry.sdk.trace import SpanProcessor
+
+    class Broken(SpanProcessor):
+        def on_start(self, *_, **__):
+            raise OSError("The collector is closed.")
+
+    kept.tracers.add_span_processor(Broken())
+    agent = Agent("helper", llm=ScriptedLLM("Done."), listeners=[kept.listener()])
+    with caplog.at_level(logging.WARNING, "agentkit.tracing"):
+        assert agent("go") == "Done."
+    (record,) = [record for record in caplog.records if record.name == "agentkit.tracing"]
+    assert "Cannot report a run to OpenTelemetry (OSError: The collector is closed.)" in record.getMessage()
+
+
+def test_without_an_sdk_nothing_is_kept(make_agent):
+    """In a program without an SDK a run goes its way, and its tools see no span that is recorded."""
+    from opentelemetry import trace
+
+    heard = []
+    look = tool(lambda: heard.append(trace.get_current_span().is_recording()), name="look", description="Look.")
+    agent = Agent("helper", [look], llm=ScriptedLLM(call("look"), "Done."), listeners=[OpenTelemetry(content=True)])
+    assert (agent("go"), heard) == ("Done.", [False])
+
+
+def test_missing_extra_is_named():
+    """Without the package the error names the command that installs it."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT_IT], capture_output=True, text=True, check=True, timeout=60)
+    assert str(MissingExtra("otel", "OpenTelemetry")) in done.stdout
+
+
+def test_importing_loads_nothing():
+    """Importing `agentkit.tracing` loads nothing of OpenTelemetry."""
+    done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[]\n"
+
+
+def test_embeddings_in_a_tool_have_spans(kept):
+    """Vectors that a tool asks for have a span below that of the call, with the tokens, and count in the metrics."""
+    with FakeServer(call("look_up", text="tides"), "Done.") as server:
+        llm = LLM("openai", model="m", api_key="a-key", base_url=server.base_url)
+
+        def look_up(text: str) -> int:
+            """Look a text up."""
+            return len(llm.embed([text, "other"], dimensions=3)[0])
+
+        agent = Agent("helper", [look_up], llm=llm, description="Looks things up.", listeners=[kept.listener()])
+        assert agent.run("Look up tides.").status == "done"
+    span = kept.span("embeddings m")
+    parent = kept.span("execute_tool look_up")
+    assert span.parent.span_id == parent.context.span_id
+    assert span.attributes["gen_ai.operation.name"] == "embeddings"
+    assert span.attributes["gen_ai.embeddings.dimension.count"] == 3
+    assert span.attributes["gen_ai.usage.input_tokens"] > 0
+    operations = [
+        point.attributes["gen_ai.operation.name"] for point in kept.points("gen_ai.client.operation.duration")
+    ]
+    assert sorted(operations) == ["chat", "embeddings"]
+    run = kept.span("invoke_agent helper").attributes
+    assert (run["gen_ai.agent.id"], run["gen_ai.agent.description"]) == ("helper", "Looks things up.")
+
+
+def test_embeddings_outside_of_tools_have_no_spans(kept):
+    """An LLM that is used outside of a run reports to no listener."""
+    kept.listener()
+    with FakeServer() as server:
+        llm = LLM("openai", model="m", api_key="a-key", base_url=server.base_url)
+        assert len(llm.embed(["tides"])) == 1
+    assert kept.spans == []
+
+
+def test_failed_embeddings_have_an_error(kept):
+    """A request for vectors that fails has its error as the type."""
+    with FakeServer(call("look_up", text="tides"), "Done.") as server:
+        dead = LLM("openai", model="m", api_key="a-key", base_url="http://127.0.0.1:9/v1", max_retries=0)
+
+        def look_up(text: str) -> int:
+            """Look a text up."""
+            return len(dead.embed([text]))
+
+        llm = LLM("openai", model="m", api_key="a-key", base_url=server.base_url)
+        Agent("helper", [look_up], llm=llm, listeners=[kept.listener()]).run("Look up tides.")
+    assert kept.span("embeddings m").attributes["error.type"] == "Unreachable"
+    assert kept.span("execute_tool look_up").attributes["error.type"] == "Unreachable"

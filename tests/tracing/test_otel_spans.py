@@ -1,0 +1,405 @@
+"""Which spans does a run have, how do they hang together, and what do they say?"""
+
+import json
+
+import pytest
+
+from agentkit import Agent, Approval, Image, Session, Toolset, core_tools, tool, web_tools
+from agentkit._version import __version__
+from agentkit.agents.result import RunFinished
+from agentkit.agents.runner import emit_afterwards
+from agentkit.decisions import Decision
+from agentkit.errors import Unauthorized
+from agentkit.events import (
+    ResponseReceived,
+    RunLeft,
+    RunResumed,
+    RunStarted,
+    Summarised,
+    TextDelta,
+    ToolCallFinished,
+)
+from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult
+from agentkit.testing import ScriptedLLM, call, say
+from agentkit.tracing import otel
+from agentkit.tracing import semantic_conventions as names
+from agentkit.tracing.listeners import NOWHERE, ModelRequest, Origin, tell
+from agentkit.usage import Tariff, Usage
+
+WAYS = ["run", "stream", "arun", "astream"]
+SECRET = "the tulip opens at noon"
+KNOWN = "http://me:tulip99@127.0.0.1:1/"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_run_as_a_tree(way, kept, make_agent, drive):
+    """A run is a span; in it is one an iteration, and in these one for each request and each tool call."""
+    drive(make_agent(listeners=[kept.listener()]), way)
+    assert sorted(kept.tree()[:5]) == sorted(
+        [
+            "invoke_agent helper",
+            "  iteration 1",
+            "    chat scripted",
+            "    execute_tool calculator",
+            "    execute_tool fail",
+        ]
+    )
+    assert kept.tree()[5:] == [
+        "  iteration 2",
+        "    chat scripted",
+        "    execute_tool refused",
+        "  iteration 3",
+        "    chat scripted",
+    ]
+    assert len({span.context.trace_id for span in kept.spans}) == 1
+    assert {span.kind.name for span in kept.spans if span.name == "chat scripted"} == {"CLIENT"}
+
+
+def test_call_says_its_decision(kept, make_agent):
+    """A tool call says what was decided, and by which rule, also one that may not happen: that is an error."""
+    make_agent(listeners=[kept.listener()]).run("go")
+    allowed, denied = kept.span("execute_tool calculator"), kept.span("execute_tool refused")
+    assert (allowed.attributes["agentkit.decision.verdict"], allowed.status.status_code.name) == ("allow", "UNSET")
+    assert dict(denied.attributes) == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "refused",
+        "gen_ai.tool.type": "function",
+        "gen_ai.tool.call.id": "call_2_1",
+        "gen_ai.agent.name": "helper",
+        "agentkit.iteration": 2,
+        "agentkit.decision.verdict": "deny",
+        "agentkit.decision.rule": "no-refused",
+        "agentkit.tool.status": "denied",
+        "error.type": "denied",
+    }
+    assert (denied.status.status_code.name, denied.status.description) == ("ERROR", "denied")
+
+
+def test_run_says_what_it_took(kept, make_agent):
+    """The span of a run says how it ended and what it took; the tokens of a request stand in that request's span."""
+    make_agent(listeners=[kept.listener()]).run("go")
+    told = kept.span("invoke_agent helper").attributes
+    assert (told["agentkit.run.status"], told["agentkit.run.iterations"], told["agentkit.run.tool_calls"]) == (
+        "done",
+        3,
+        3,
+    )
+    assert (told["gen_ai.provider.name"], told["gen_ai.request.model"]) == ("scripted", "scripted")
+    assert "gen_ai.usage.input_tokens" not in told
+    chats = [span.attributes["gen_ai.usage.input_tokens"] for span in kept.spans if span.name == "chat scripted"]
+    assert told["agentkit.run.input_tokens"] == sum(chats) > 0
+
+
+def test_content_is_told_on_wish_alone(kept, make_agent):
+    """No span says what was said, in no attribute, status or event, unless that is wished for."""
+
+    @tool
+    def leak(text: str) -> str:
+        """Fail with a text."""
+        raise ValueError(text)
+
+    @tool(labels=["private", "untrusted"])
+    def search(text: str, pages: int = 1) -> str:
+        """Search."""
+        return text
+
+    @tool(level="network")
+    def post(url: str) -> str:
+        """Post."""
+        return url
+
+    wrong = [call("search", text="a", pages=SECRET), call("leak", **{SECRET: 1}), call("search", text=SECRET)]
+    lines = (
+        say(SECRET, call("leak", text=SECRET), call("refused", why=SECRET), *wrong),
+        call("post", url=f"https://example.com/{SECRET}"),
+        SECRET,
+    )
+    for content in (False, True):
+        agent = make_agent(*lines, listeners=[kept.listener(content=content)])
+        agent = agent.within(Session())
+        agent.tools = Toolset([*agent.tools, leak, search, post])
+        agent.run(SECRET)
+        said = "".join(span.to_json() for span in kept.spans)
+        assert (SECRET in said) is content
+        kept.exporter.clear()
+
+
+def test_content_has_the_form_of_the_conventions(kept, make_agent):
+    """Where it is wished for, each span says what went in and what came out, as JSON, without secrets."""
+    make_agent(listeners=[kept.listener(content=True)]).run(("go", Image("https://example.com/a.png")))
+    run, chat = kept.span("invoke_agent helper").attributes, kept.spans[2].attributes
+    assert json.loads(run["gen_ai.input.messages"])[0]["parts"][0] == {"type": "text", "content": "go"}
+    assert json.loads(run["gen_ai.output.messages"])[0]["parts"][0]["content"] == "It is 42."
+    assert json.loads(chat["gen_ai.system_instructions"])[0]["content"] == "You are a helpful assistant."
+    assert "calculator" in [each["name"] for each in json.loads(chat["gen_ai.tool.definitions"])]
+    assert json.loads(chat["gen_ai.output.messages"])[0]["finish_reason"] == "tool_call"
+    computed, failed = kept.span("execute_tool calculator"), kept.span("execute_tool fail")
+    assert json.loads(computed.attributes["gen_ai.tool.call.arguments"]) == {"expression": "6*7"}
+    assert json.loads(computed.attributes["gen_ai.tool.call.result"])["result"] == 42
+    assert "abcdefghij" not in failed.to_json()
+    assert "[redacted: API key]" in failed.status.description
+
+
+def test_failure_of_the_model(kept):
+    """A request that fails says what the provider said, and so does its run."""
+    agent = Agent("helper", llm=ScriptedLLM(Unauthorized("The key is wrong.")), listeners=[kept.listener()])
+    agent.run("go")
+    for name in ("chat scripted", "invoke_agent helper"):
+        span = kept.span(name)
+        assert (span.status.status_code.name, span.status.description) == ("ERROR", "Unauthorized: The key is wrong.")
+        assert span.attributes["error.type"] == "Unauthorized"
+    assert [event.name for event in kept.span("iteration 1").events] == ["agentkit.request_failed"]
+
+
+def test_limit_is_an_event(kept):
+    """A limit that is hit is an event within its run, and the run says that it ended so."""
+    agent = Agent(
+        "helper",
+        [tool(lambda: "a", name="look", description="Look.")],
+        llm=ScriptedLLM(call("look"), "So far."),
+        max_iterations=1,
+        listeners=[kept.listener()],
+    )
+    agent.run("go")
+    span = kept.span("invoke_agent helper")
+    assert [(event.name, event.attributes["agentkit.limit"]) for event in span.events] == [
+        ("agentkit.limit_reached", "iterations")
+    ]
+    assert (span.attributes["agentkit.run.status"], span.attributes["error.type"]) == ("limit", "LimitExceeded")
+
+
+def test_refused_answers_are_events(kept):
+    """An answer that was not taken, and one that a check has amended, are events of their run."""
+
+    def amended(output):
+        return f"{output}!"
+
+    def strict(output):
+        if output == "no":
+            raise ValueError("Say yes.")
+
+    agent = Agent("helper", llm=ScriptedLLM("no", "yes"), guardrails=[strict, amended], listeners=[kept.listener()])
+    assert agent("go") == "yes!"
+    events = kept.span("invoke_agent helper").events
+    assert [event.name for event in events] == ["agentkit.answer_refused", "agentkit.answer_amended"]
+
+
+def test_summary_is_an_event(kept):
+    """A summary that takes the place of old messages is an event, with how many they were."""
+    source, listener = Origin("r1", "helper"), kept.listener()
+    for event in (
+        RunStarted("helper", "go"),
+        Summarised("short", 4),
+        RunFinished(Agent("a", llm=ScriptedLLM("b")).run("c")),
+    ):
+        tell([listener], event, source)
+    (event,) = kept.span("invoke_agent helper").events
+    assert (event.name, event.attributes["agentkit.messages"]) == ("agentkit.summarised", 4)
+
+
+def test_agents_nest(kept):
+    """The run of an agent that is a tool hangs below the tool call that made it, in one trace."""
+    inner = Agent("inner", llm=ScriptedLLM("Two."), listeners=[kept.listener()])
+    outer = Agent(
+        "outer", [inner.as_tool()], llm=ScriptedLLM(call("inner", request="1+1?"), "2"), listeners=[kept.listener()]
+    )
+    outer.run("go")
+    assert kept.tree()[3:7] == [
+        "    execute_tool inner",
+        "      invoke_agent inner",
+        "        iteration 1",
+        "          chat scripted",
+    ]
+    parent = kept.span("invoke_agent outer").attributes["agentkit.run.id"]
+    assert kept.span("invoke_agent inner").attributes["agentkit.run.parent"] == parent
+
+
+def test_handoff_nests(kept):
+    """An agent that takes over has a span of its own within the run, which ends with the run or the next handoff."""
+    third = Agent("third", llm=ScriptedLLM("I am third."))
+    second = Agent("second", llm=ScriptedLLM(call("hand_off_to_third")), handoffs=[third])
+    agent = Agent("first", llm=ScriptedLLM(call("hand_off_to_second")), handoffs=[second], listeners=[kept.listener()])
+    agent.run("go")
+    assert kept.tree() == [
+        "invoke_agent first",
+        "  iteration 1",
+        "    chat scripted",
+        "    execute_tool hand_off_to_second",
+        "  invoke_agent second",
+        "    iteration 2",
+        "      chat scripted",
+        "      execute_tool hand_off_to_third",
+        "  invoke_agent third",
+        "    iteration 3",
+        "      chat scripted",
+    ]
+
+
+def test_resumed_run_is_linked(kept):
+    """A run that was paused goes on in a span of its own, which is linked to the one before."""
+    look = tool(lambda: "seen", name="look", description="Look.", level="system")
+    agent = Agent(
+        "helper",
+        [look],
+        llm=ScriptedLLM(call("look"), "Done."),
+        approve=lambda _: Approval.LATER,
+        listeners=[kept.listener()],
+    )
+    result = agent.run("go")
+    assert result.status == "paused"
+    first = kept.span("invoke_agent helper")
+    assert [event.name for event in kept.span("iteration 1").events] == ["agentkit.tool_call_postponed"]
+    kept.exporter.clear()
+    result.resume(True)
+    second = kept.span("invoke_agent helper")
+    assert [link.context.span_id for link in second.links] == [first.context.span_id]
+    assert second.attributes["agentkit.run.id"] == first.attributes["agentkit.run.id"]
+    assert "agentkit.approved" in [event.name for event in second.events]
+    assert kept.tree() == ["invoke_agent helper", "  execute_tool look", "  iteration 2", "    chat scripted"]
+
+
+def test_few_old_runs_are_known(kept):
+    """Only the newest runs that were left can be linked to, so that a service does not grow."""
+    listener = kept.listener()
+    for number in range(otel._MAX_LEFT + 1):
+        for event in (RunStarted("helper", "go"), RunLeft()):
+            tell([listener], event, Origin(f"r{number}", "helper"))
+    kept.exporter.clear()
+    for number in (1, 0):
+        for event in (RunResumed(), RunLeft()):
+            tell([listener], event, Origin(f"r{number}", "helper"))
+    assert [len(span.links) for span in kept.spans] == [1, 0]
+
+
+def test_stream_that_is_left_ends_its_spans(kept, make_agent):
+    """A stream that nobody reads to its end has ended spans, and no error."""
+    for event in make_agent("A long answer.", listeners=[kept.listener()]).stream("go"):
+        if isinstance(event, TextDelta):
+            break
+    assert kept.tree() == ["invoke_agent helper", "  iteration 1", "    chat scripted"]
+    assert {span.status.status_code.name for span in kept.spans} == {"UNSET"}
+    assert kept.spans[0].attributes["agentkit.run.status"] == "left"
+
+
+def test_listener_that_raises_ends_the_spans(kept, make_agent):
+    """A run that another listener fails has ended spans, which contain the kind of the error and not its text."""
+
+    def refuse(event):
+        if isinstance(event, ToolCallFinished):
+            raise TypeError(SECRET)
+
+    assert make_agent(listeners=[kept.listener(), refuse]).run("go").status == "failed"
+    run = kept.span("invoke_agent helper")
+    assert (run.status.description, run.attributes["error.type"]) == ("RunError", "RunError")
+    assert "iteration 1" in [span.name for span in kept.spans]
+
+
+def test_answer_of_a_person_has_no_span(kept):
+    """A call whose result a person gave has no span of its own: no tool was at work."""
+    listener, source = kept.listener(), Origin("r1", "helper")
+    asked = ToolCall("c1", "ask", "{}")
+    for event in (
+        RunStarted("helper", "go"),
+        ResponseReceived(Response(AssistantMessage("", (asked,)), "tool_calls")),
+        ToolCallFinished(asked, ToolResult("ask", "ok", "Blue.")),
+        RunLeft(),
+    ):
+        tell([listener], event, source)
+    assert kept.tree() == ["invoke_agent helper"]
+
+
+def test_run_elsewhere_has_spans(kept):
+    """A run in another process has its spans when it is back: with its tokens and seconds, and marked as such."""
+    usage = Usage(10, 5, requests=1, tariff=Tariff("openai", "any"))
+    look, decision = ToolCall("c1", "look", "{}"), Decision("allow", "level", "It is SAFE.")
+    new = [
+        RunStarted("helper", "go"),
+        ResponseReceived(Response(AssistantMessage("", (look,)), "tool_calls", usage)),
+        ToolCallFinished(look, ToolResult("look", "ok", "seen", decision=decision, seconds=2.0)),
+        ResponseReceived(Response(AssistantMessage("Done."), model="any-1")),
+        RunFinished(Agent("a", llm=ScriptedLLM("b")).run("c")),
+    ]
+    emit_afterwards([kept.listener()], [], new, Origin("r1", "helper"))
+    call_span, run = kept.span("execute_tool look"), kept.span("invoke_agent helper")
+    assert run.attributes["agentkit.run.is_elsewhere"] is True
+    assert (call_span.end_time - call_span.start_time) // 1_000_000_000 == 2
+    assert kept.span("chat any").attributes["gen_ai.usage.input_tokens"] == 10
+    assert kept.span("chat any-1").attributes["gen_ai.response.model"] == "any-1"
+
+
+def test_work_of_an_unknown_run_has_a_span(kept):
+    """Whoever begins to listen in the middle of a run has the spans of its work from there on."""
+    listener = kept.listener()
+    tell([listener], TextDelta("a"), Origin("r1", "helper"))
+    with listener.around(ModelRequest(NOWHERE, Request([]), "openai", "any")):
+        pass
+    assert kept.tree() == ["chat any"]
+
+
+def test_no_span_tells_a_secret(kept):
+    """No secret reaches a span or a metric, whether it stands in a prompt, an argument, an answer or a tool's name."""
+    key = "sk-proj-" + "aB3" * 16
+    calls = [call(key), call("calculator", expression="1", note="password=tulip99"), call("fetch_url", url=KNOWN)]
+    agent = Agent("one", core_tools + web_tools, llm=ScriptedLLM(*calls, f"done {key}"))
+    agent.listeners.append(kept.listener(content=True))
+    agent.run(f"Log in at {KNOWN} with {key}, password=tulip99")
+    told = [span.to_json() for span in kept.spans] + [kept.reader.get_metrics_data().to_json()]
+    assert any("[redacted: API key]" in each for each in told)
+    assert not any(secret in each for each in told for secret in (key[:20], "tulip99"))
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "expected"),
+    [
+        ("done", "", [{"role": "assistant", "parts": [], "finish_reason": "stop"}]),
+        ("failed", "", []),
+        (
+            "limit",
+            "Half",
+            [{"role": "assistant", "parts": [{"type": "text", "content": "Half"}], "finish_reason": "length"}],
+        ),
+        (
+            "failed",
+            "Half",
+            [{"role": "assistant", "parts": [{"type": "text", "content": "Half"}], "finish_reason": "error"}],
+        ),
+    ],
+)
+def test_the_answer_of_an_unfinished_run(status, text, expected):
+    """A run that failed without a text has no assistant message, and one that ended early says why it stopped."""
+    assert names.of_answer(text, status) == expected
+
+
+def test_the_time_to_the_first_chunk_is_recorded(kept):
+    """A streamed request has the time to its first chunk, as an attribute and as a metric; others have none."""
+    agent = Agent("helper", llm=ScriptedLLM("One two three.", "Done."), listeners=[kept.listener()])
+    list(agent.stream("go"))
+    first = kept.span("chat scripted").attributes["gen_ai.response.time_to_first_chunk"]
+    assert first >= 0
+    metrics = kept.reader.get_metrics_data().to_json()
+    assert "gen_ai.client.operation.time_to_first_chunk" in metrics
+    agent.run("again")
+    assert [
+        span.attributes.get("gen_ai.response.time_to_first_chunk") is None
+        for span in kept.spans
+        if span.name == "chat scripted"
+    ] == [False, True]
+
+
+def test_spans_name_their_schema(kept):
+    """Spans and metrics name the version of the conventions that they follow."""
+    Agent("helper", llm=ScriptedLLM("Done."), listeners=[kept.listener()]).run("go")
+    scope = kept.span("chat scripted").instrumentation_scope
+    assert (scope.name, scope.version, scope.schema_url) == ("agentkit", __version__, names.SCHEMA_URL)
+
+
+@pytest.mark.parametrize(("stop", "expected"), [("END", ("END",)), (["A", "B"], ("A", "B")), (None, None)])
+def test_stop_sequences_and_top_k_are_recorded(kept, stop, expected):
+    """The request's stop sequences and its top-k limit are attributes of its span."""
+    listener = kept.listener()
+    request = Request([], settings={"stop": stop, "top_k": 40})
+    with listener.around(ModelRequest(NOWHERE, request, "openai", "any")):
+        pass
+    attributes = kept.span("chat any").attributes
+    assert attributes.get("gen_ai.request.stop_sequences") == expected
+    assert attributes["gen_ai.request.top_k"] == 40
