@@ -492,7 +492,7 @@ class ToolCallBatch:
         return ResultNotes(judged.call, earlier, self.budget.limits.repeated_calls, is_edited, labels)
 
     def _tool(self, name: str) -> Tool[..., Any] | None:
-        """The tool of that name; None if there is none any more."""
+        """The tool of that name; None if the agent does not have it any more."""
         try:
             return self.policy_context.tools.find(name)
         except UnknownTool:

@@ -52,7 +52,7 @@ _REMEDY = "Look at it again, and repeat the call if it is still wanted: the pers
 def binding(tool: Tool[..., Any] | None, arguments: Mapping[str, Any], folder: str) -> dict[str, str]:
     """What an approval of this call in `folder` is bound to: by path, its real location, and the content of a script.
 
-    The tool's judge tells the paths if it can. Otherwise each short text among the arguments is taken for one.
+    The tool's judge names the paths if it can. Otherwise each short text among the arguments counts as a path.
     """
     if tool is None:
         return {}
