@@ -258,7 +258,7 @@ class ConversationMixin(Runner):
             raise ConfigError(f"on() takes a kind of event, e.g. agent.on(TextDelta, print). Got {kind!r:.200}.")
         if issubclass(kind, HistoryGiven | RunEnded):
             raise ConfigError(
-                f"{kind.__name__} is only stored with the session, and not emitted. The last event of a run is RunFinished."
+                f"{kind.__name__} is only stored with the session, and not emitted. The last event is RunFinished."
             )
         checked_listener(listener)
 

@@ -188,7 +188,7 @@ class ResultGuardrails:
         """Call each guardrail until one withholds the result; waiting calls and handoffs are not checked."""
         result = self._prepare(result)
         for guardrail in () if result.status == "waiting" or result.lead else self._guardrails:
-            seen = _uncut(result)
+            seen = result if result.whole is None else replace(result, content=result.whole)
             question = CallFunction(guardrail.function, (seen,), ends - time.monotonic())
             yield question
             reason = _objection(guardrail, question.answer)
@@ -214,11 +214,6 @@ class ResultGuardrails:
                 work = partial(asked.function, *asked.given)
                 asked.answer = await execution.acall(work, _left(asked), is_async=_is_async(asked))
         return self.result or result
-
-
-def _uncut(result: ToolResult) -> ToolResult:
-    """The full result: a check of single pieces would miss content that the model can read across pieces."""
-    return result if result.whole is None else replace(result, content=result.whole)
 
 
 def _left(asked: CallFunction) -> float | None:
