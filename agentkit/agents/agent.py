@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, Unpack,
 from agentkit._dataclass import dataclass
 from agentkit.agents import options as agent_options
 from agentkit.agents.budget import ContextBudget
-from agentkit.agents.guardrails import middleware_from
 from agentkit.agents.options import AgentOptions, Prompt, check_rules, checked_listener
 from agentkit.agents.result import Answers, AsyncRunStream, Resumption, RunFinished, RunResult, RunStream, result_in
 from agentkit.agents.run_config import LINEAGE, HandoffTarget, Instruction, agent_tool, durable_scope, reachable
@@ -261,7 +260,7 @@ class ConversationMixin(Runner):
             raise ConfigError(f"on() takes a kind of event, e.g. agent.on(TextDelta, print). Got {kind!r:.200}.")
         if issubclass(kind, HistoryGiven | RunEnded):
             raise ConfigError(
-                f"{kind.__name__} is kept with a session, and told to nobody. A run ends with RunFinished."
+                f"{kind.__name__} is only stored with the session, and not emitted. The last event is RunFinished."
             )
         checked_listener(listener)
 
@@ -490,32 +489,10 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
     ) -> None:
         given = locals()  # each argument by its name
         agent_options.refuse_unknown(unknown, _TAKEN)
-        self._configure(given)
-
-    def _configure(self, given: Mapping[str, Any]) -> None:
-        """Validate the arguments and set the attributes."""
-        own = vars(self)  # bypass __setattr__, as each value is validated here
-        for each in ("name", "max_iterations", "remember", "unlabelled", "dry_run"):
-            own[each] = agent_options.checked(each, given[each])
-        own["tools"] = agent_options.tools_from(given["tools"])
-        own["instruction"] = agent_options.instruction_from(given["instruction"])
-        own["_llm"] = agent_options.llm_from(given["llm"], given["model"], given["name"])
-        own["policy"] = agent_options.policy_from(SafetyLevel.of(given["safety"]), given["policy"], given["rules"])
-        own["approve"] = agent_options.approver_from(given["approve"])
-        own["limits"] = agent_options.limits_from(given["limits"])
-        own["_session"], own["_model"], own["description"], own["_tool_calling"] = (
-            agent_options.checked_optional(each, given[each])
-            for each in ("session", "model", "description", "tool_calling")
-        )
-        own["handoff_targets"] = agent_options.handoffs_from(given["handoffs"])
-        own["listeners"] = agent_options.listeners_from(given["listeners"])
-        own["_workspace"] = agent_options.workspace_from(given["workspace"])
-        own["_answers"] = agent_options.answers_from(given["output_type"], given["guardrails"])
-        own["_middleware"] = middleware_from(given["middleware"]) if given["middleware"] != () else ()
-        own["_room"], own["context"] = ContextBudget(agent_options.window_from(given["window"])), given["context"]
-        own["_own_llm"] = own["_context_of"] = None
-        own["_grants"], own["_usage"], own["_lock"] = Grants(), NO_USAGE, threading.Lock()
-        check_rules(self.policy, self.tools)
+        own = vars(self)  # bypass __setattr__, as each value is validated already
+        own.update(agent_options.attributes_from(given))
+        own["_room"] = ContextBudget(own.pop("_window"))
+        own.update(_own_llm=None, _context_of=None, _grants=Grants(), _usage=NO_USAGE, _lock=threading.Lock())
 
     @classmethod
     def from_file(cls, path: str | Path, tools: Iterable[Any] = (), **options: Unpack[AgentOptions]) -> Agent[str]:

@@ -41,10 +41,10 @@ _RULE = re.compile(r"\s*-{3,}\s*")
 _NOTHING = {"none", "no", "off"}
 _MOST_FILE_BYTES = 1_000_000
 _LOOSE_ENTRY = re.compile(r"\s*(?P<key>[^\W\d_][\w -]{0,30}?)\s*[:\uff1a\ufe55\u2236\ua789].*")
-"""A line that a person would take for a setting, whatever its letters and its colon."""
+"""A line that looks like a setting to a person, in any letters and with any kind of colon."""
 
 _LOOKALIKES = str.maketrans("аеорсухіѕјһԁԛԝмтнквгпοανερτυικ", "aeopcyxisjhdqwmthkbrnoaveptuik")
-"""Cyrillic and Greek letters by the Latin ones that they look like."""
+"""Cyrillic and Greek letters, mapped to the Latin letters that they look like."""
 
 _JOINERS = dict.fromkeys(map(ord, "\u200c\u200d\ufe0e\ufe0f"))
 """Characters that are not shown and belong to emoji and to Persian words."""
@@ -52,7 +52,7 @@ _JOINERS = dict.fromkeys(map(ord, "\u200c\u200d\ufe0e\ufe0f"))
 
 @dataclass(frozen=True, slots=True)
 class AgentFile:
-    """An agent as a file describes it; None and empty where the file says nothing.
+    """The settings of an agent file; None or empty for a missing setting.
 
     `session` is the name under which its runs are saved, None when they are not. `workspace` is a folder.
     """
@@ -70,7 +70,7 @@ class AgentFile:
     tool_calling: Literal["text"] | None = None
 
     def arguments(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of Agent that it stands for; `options` come before what the file says."""
+        """The arguments of Agent; `options` override the settings of the file."""
         said = {each.name: getattr(self, each.name) for each in fields(self)}
         known = {name: value for name, value in said.items() if value is not None}
         for given, told in (("llm", "model"), ("policy", "safety")):
@@ -83,10 +83,10 @@ _SHAPE = "An agent file is text: one setting per line, such as tools: core; an e
 
 
 def read_manifesto(path: str | Path, tools: Iterable[Any] = ()) -> AgentFile:
-    """The agent in a file. Its name is by default the file's; its runs are saved in a session of the file's own.
+    """Read an agent from a file. Its default name is that of the file; its runs are saved in a session of this file.
 
-    `tools` are tools of your own, which the file may name beside those that are shipped. A workspace is meant from the
-    file's own folder. Raises ConfigError, which tells the line, when the file cannot be read or understood.
+    `tools` are custom tools that the file can name in addition to the shipped ones. A workspace is relative to the
+    folder of the file. Raises ConfigError with the line if the file cannot be read or parsed.
     """
     path = Path(path)
     if path.suffix == ".py":
@@ -117,7 +117,7 @@ def _file_bytes(path: Path) -> bytes:
 
 
 def parse_manifesto(text: str, path: Path | None = None, tools: Iterable[Any] = ()) -> AgentFile:
-    """The agent in a text; `path` is where the text stands, if it is a file. Raises ConfigError."""
+    """Parse an agent from a text; `path` is its file, if it has one. Raises ConfigError."""
     lines = _Lines(split_lines(text), str(path) if path else "the agent file")
     if "\0" in text:
         raise ConfigError(f"{lines.place} contains a NUL character: it is not a text. {_SHAPE}")
@@ -150,14 +150,14 @@ def _listed_tools(lines: _Lines, listed: Mapping[str, int], own: Toolset) -> Too
 
 
 def own_session(path: Path) -> str:
-    """The session of a file: its name, and what tells it from files of that name in other folders."""
+    """The session of a file: its name, with a digest of its path that is unique to this file."""
     place = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:8]
     return f"{path.stem[:100]}-{place}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """The lines of a text, and what it is called in errors."""
+    """The lines of a text, and the name of the text in errors."""
 
     texts: Sequence[str]
     place: str
@@ -169,14 +169,14 @@ class _Lines:
 
 @dataclass(frozen=True, slots=True)
 class _SettingsContext:
-    """What values of settings are read with: tools of the caller's own, and the folder of the file."""
+    """The context for reading settings: the custom tools of the caller, and the folder of the file."""
 
     tools: Toolset
     folder: Path | None
 
 
 def _settings(lines: _Lines, reading: _SettingsContext) -> tuple[dict[str, Any], int]:
-    """The settings at the top, read, and the index of the line behind them. `---` may stand around them."""
+    """Read the settings at the top, which `---` can surround; returns the index of the line after them as well."""
     index, end, is_framed = _top(lines)
     first, settings = index, dict[str, Any]()
     while index < end and "instruction" not in settings:
@@ -200,7 +200,7 @@ def _settings(lines: _Lines, reading: _SettingsContext) -> tuple[dict[str, Any],
 
 
 def _refuse_invisible(lines: _Lines, places: Iterable[int]) -> None:
-    """Raise ConfigError for a setting with characters that are not shown, or that other programs end a line at."""
+    """Raise ConfigError for a setting with invisible characters, or with characters that end a line elsewhere."""
     for index in places:
         text = lines.texts[index].translate(_JOINERS)
         if visible(text) != text:
@@ -208,7 +208,7 @@ def _refuse_invisible(lines: _Lines, places: Iterable[int]) -> None:
 
 
 def _top(lines: _Lines) -> tuple[int, int, bool]:
-    """Where the settings begin and end, if there are any, and whether `---` stands around them."""
+    """The lines at which the settings begin and end, if there are any, and whether `---` surrounds them."""
     texts = lines.texts
     first = next((index for index, text in enumerate(texts) if text.strip()), len(texts))
     is_framed = first < len(texts) and bool(_RULE.fullmatch(texts[first]))
@@ -224,7 +224,7 @@ def _ends_top(text: str, *, is_framed: bool) -> bool:
 
 
 def _bullets(texts: Sequence[str]) -> list[str]:
-    """The entries of a list, one a line, that follow each other from the first line on."""
+    """The entries of a list, one per line, without gaps from the first line on."""
     matches = takewhile(bool, map(_BULLET.fullmatch, texts))
     return [match["value"] for match in matches if match]
 
@@ -238,7 +238,7 @@ def _read(lines: _Lines, index: int, key: str, value: str, reading: _SettingsCon
 
 
 def _entry(lines: _Lines, index: int, *, is_sure: bool) -> tuple[str, str]:
-    """Name and value of the setting in a line; empty names where the instruction begins at once."""
+    """The name and value of the setting in a line; empty if the instruction begins here."""
     match = _ENTRY.fullmatch(lines.texts[index])
     key = re.sub(r"[ -]", "_", match["key"].lower()) if match else ""
     if match and key in _KEYS:
@@ -275,13 +275,13 @@ def _refuse_lookalikes(lines: _Lines, first: int, end: int) -> None:
 
 
 def _skeleton(key: str) -> str:
-    """The name of a setting that a key looks like: without accents, in Latin letters."""
+    """A key without accents and in Latin letters, to compare with the names of settings."""
     letters = unicodedata.normalize("NFKD", key.casefold()).translate(_LOOKALIKES)
     return re.sub(r"[ -]", "_", "".join(each for each in letters if not unicodedata.combining(each)))
 
 
 def _check_for_late_tools(lines: _Lines, start: int) -> None:
-    """Raise ConfigError for a list of tools behind the instruction, which would do nothing there."""
+    """Raise ConfigError for a list of tools after the instruction, where it has no effect."""
     for index, text in enumerate(lines.texts[start:], start):
         match = _ENTRY.fullmatch(text.strip("*#_ "))
         if match and match["key"].lower() == "tools":
@@ -304,7 +304,7 @@ def _read_tools(value: str, reading: _SettingsContext) -> Toolset:
 
 
 def _found(name: str, own: Toolset) -> list[AnyTool]:
-    """The tools that a name means: one of the caller's own, a collection, or a shipped tool."""
+    """The tools with a name: a custom tool, a collection, or a shipped tool."""
     wanted = re.sub(r"[ -]", "_", _unquoted(name).lower())
     for spelling in (wanted, re.sub(r"_tools?$", "", wanted)):
         mine = [tool for tool in own if tool.name.lower() == spelling]
@@ -323,7 +323,7 @@ def _no_such_tool(name: str, own: Toolset) -> str:
 
 
 def _parts(value: str) -> list[str]:
-    """The entries of a list that is parted by commas or semicolons."""
+    """The entries of a list that is separated by commas or semicolons."""
     entries = (part.strip() for part in re.split(r"[,;]", value))
     return [entry for entry in entries if entry and entry.lower() not in _NOTHING]
 
@@ -346,7 +346,7 @@ def _read_limits(value: str, _: _SettingsContext) -> dict[str, Any]:
 
 
 def _number(text: str) -> Any:
-    """The number in a text; None for none, and any other word as it is."""
+    """Parse a number; the word none becomes None, and other words are returned unchanged."""
     if text[0].isdigit() or text[0] == ".":
         return float(text) if "." in text else int(text)
     return None if text == "none" else text
@@ -392,7 +392,7 @@ _KEYS: Mapping[str, Callable[[str, _SettingsContext], Any]] = {
     "workspace": _read_workspace,
     "instruction": lambda value, _: value,
 }
-"""The settings that a file may begin with, and how the value of each is read."""
+"""The settings of a file, each with the function that reads its value."""
 
 
 SEPARATOR = "§"
@@ -493,7 +493,7 @@ def _end_run() -> AnyTool:
 
 
 def _last_told(run: RunContext[Any]) -> str:
-    """What the person was told last in the run: the newest TELL_USER, or the newest text of the model."""
+    """The last message to the user in the run: the newest TELL_USER, or the newest text of the model."""
     for message in reversed(run.messages):
         if isinstance(message, AssistantMessage):
             told = [arguments_of(call) for call in message.tool_calls if call.name.upper() == "TELL_USER"]

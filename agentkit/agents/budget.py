@@ -159,7 +159,7 @@ class Budget:
         if late is not None:
             return late
         chain = list(self.chain())
-        if not any(_limits_requests(budget.limits) for budget in chain):
+        if not any(getattr(each.limits, name) is not None for each in chain for name in RESERVED_LIMITS):
             return Reservation(input_tokens)
         room, narrowed, is_limited = max_tokens() or _MAX_RESERVED_TOKENS, None, False
         fewest = min(fewest, room)
@@ -306,11 +306,6 @@ def _own_seconds_left(budget: Budget) -> float:
     """Seconds left in a budget, ignoring its parents."""
     limits = budget.limits
     return math.inf if limits.seconds is None else limits.seconds - (budget.clock() - budget.started)
-
-
-def _limits_requests(limits: Limits) -> bool:
-    """Whether any limit is set that is reserved before a request."""
-    return any(getattr(limits, name) is not None for name in RESERVED_LIMITS)
 
 
 def _price_under(limits: Limits, price: Callable[[], Known]) -> Price | None:

@@ -242,7 +242,11 @@ def with_answers(plan: RunConfig, answers: Answers | None, waiting: Sequence[Ste
         _check_answers(answers, waiting, plan.policy_context.tools)
         return replace(plan, prepared_answer=_LaterAnswers(answers, waiting))
     if isinstance(answers, bool | str) and _is_clear(answers, waiting):
-        of_all = {step.asked.id: answers for step in waiting if _is_answer(answers, step)}
+        of_all = {
+            step.asked.id: answers
+            for step in waiting
+            if (not (step.needs_words and isinstance(answers, bool | Approval)))
+        }
         return replace(plan, prepared_answer=_LaterAnswers(of_all, waiting))
     if callable(answers):
         return replace(plan, approve=approver_within(answers, plan.context))
@@ -341,11 +345,6 @@ def _is_valid_answer(said: object, step: Step) -> bool:
 def _is_clear(said: object, waiting: Sequence[Step]) -> bool:
     """Whether one answer for all is unambiguous: a text that reads as a yes is not accepted as approval."""
     return not is_mistaken(said) or all(step.needs_words for step in waiting)
-
-
-def _is_answer(said: object, step: Step) -> bool:
-    """Whether one answer for all fits this call: a question needs a text."""
-    return not (step.needs_words and isinstance(said, bool | Approval))
 
 
 class _LaterAnswers:

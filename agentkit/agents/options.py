@@ -11,7 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Generic, Literal, TypedDict, TypeVar
 
-from agentkit.agents.guardrails import AnswerValidator, GuardrailFunction, MiddlewareFunction
+from agentkit.agents.guardrails import AnswerValidator, GuardrailFunction, MiddlewareFunction, middleware_from
 from agentkit.agents.human_approval import answer_later, is_approver
 from agentkit.agents.result import GivenApprover
 from agentkit.agents.run_config import HandoffTarget, Instruction
@@ -120,8 +120,8 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 DEFAULT_INSTRUCTION = "You are a helpful assistant."
 
 _PARTS = (str, Image, File, Path)
-_TOOLS, _LIMITS, _WINDOW, _RULES = Toolset(), Limits(), Window(), AnswerValidator()
-"""Immutable defaults, shared by all agents."""
+_RULES = AnswerValidator()
+"""The immutable default, shared by all agents."""
 
 
 def refuse_unknown(given: Iterable[str], takes: Sequence[str]) -> None:
@@ -169,9 +169,7 @@ def instruction_from(given: Instruction | None) -> Instruction:
 
 def tools_from(given: Iterable[Any] | Callable[..., Any] | None) -> Toolset:
     """Convert to a toolset. Raises ConfigError for an invalid tool."""
-    if given is None:
-        return _TOOLS
-    return given if isinstance(given, Toolset) else Toolset(given)
+    return given if isinstance(given, Toolset) else Toolset(() if given is None else given)
 
 
 def listeners_from(given: Iterable[_Value]) -> list[_Value]:
@@ -188,16 +186,14 @@ def llm_from(llm: LLM | None, model: str | None, name: str = "") -> LLM | None:
     return llm
 
 
-def window_from(given: Window | int | None) -> Window:
+def window_from(given: Window | int) -> Window:
     """Convert to a Window. Raises ConfigError."""
-    if given is None:
-        return _WINDOW
     return given if isinstance(given, Window) else Window(tokens=given)
 
 
 def limits_from(given: Limits | None) -> Limits:
     """Validate the limits, or return the default."""
-    return _LIMITS if given is None else checked("limits", given)
+    return Limits() if given is None else checked("limits", given)
 
 
 def answers_from(output_type: Any, guardrails: Iterable[GuardrailFunction]) -> AnswerValidator:
@@ -345,6 +341,39 @@ SETTABLE: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("handoff_targets", "context"), lambda value: value),
 }
 """The settable attributes of an agent, with their converters, which raise ConfigError."""
+
+_ARGUMENTS: Mapping[str, tuple[str, object, object, Callable[[Any], Any]]] = {
+    "tools": ("tools", (), Toolset(), tools_from),
+    "instruction": ("instruction", DEFAULT_INSTRUCTION, DEFAULT_INSTRUCTION, instruction_from),
+    "max_iterations": ("max_iterations", 10, 10, partial(checked, "max_iterations")),
+    "approve": ("approve", None, None, approver_from),
+    "limits": ("limits", None, Limits(), limits_from),
+    "window": ("_window", None, Window(), window_from),
+    "handoffs": ("handoff_targets", (), {}, handoffs_from),
+    "workspace": ("_workspace", None, None, workspace_from),
+    "middleware": ("_middleware", (), (), middleware_from),
+    "session": ("_session", None, None, partial(checked, "session")),
+    "model": ("_model", None, None, partial(checked, "model")),
+    "tool_calling": ("_tool_calling", None, None, partial(checked, "tool_calling")),
+    "description": ("description", None, None, partial(checked_optional, "description")),
+    "remember": ("remember", True, True, partial(checked, "remember")),
+    "unlabelled": ("unlabelled", "allow", "allow", partial(checked, "unlabelled")),
+    "dry_run": ("dry_run", False, False, partial(checked, "dry_run")),
+}
+"""The arguments of Agent that set one attribute: its name, the default argument, its value, and the converter."""
+
+
+def attributes_from(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert the arguments of Agent to attributes. Raises ConfigError. Defaults, which are immutable, are shared."""
+    own: dict[str, Any] = {"name": checked("name", given["name"]), "context": given["context"]}
+    for name, (attribute, default, value, convert) in _ARGUMENTS.items():
+        own[attribute] = value if given[name] is default else convert(given[name])
+    own["listeners"] = listeners_from(given["listeners"])
+    own["_llm"] = llm_from(given["llm"], given["model"], given["name"])
+    own["policy"] = policy_from(SafetyLevel.of(given["safety"]), given["policy"], given["rules"])
+    own["_answers"] = answers_from(given["output_type"], given["guardrails"])
+    check_rules(own["policy"], own["tools"])
+    return own
 
 
 _ALIKE = 0.85

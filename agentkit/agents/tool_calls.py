@@ -188,7 +188,7 @@ class ResultGuardrails:
         """Call each guardrail until one withholds the result; waiting calls and handoffs are not checked."""
         result = self._prepare(result)
         for guardrail in () if result.status == "waiting" or result.lead else self._guardrails:
-            seen = _uncut(result)
+            seen = result if result.whole is None else replace(result, content=result.whole)
             question = CallFunction(guardrail.function, (seen,), ends - time.monotonic())
             yield question
             reason = _objection(guardrail, question.answer)
@@ -214,11 +214,6 @@ class ResultGuardrails:
                 work = partial(asked.function, *asked.given)
                 asked.answer = await execution.acall(work, _left(asked), is_async=_is_async(asked))
         return self.result or result
-
-
-def _uncut(result: ToolResult) -> ToolResult:
-    """The full result: a check of single pieces would miss content that the model can read across pieces."""
-    return result if result.whole is None else replace(result, content=result.whole)
 
 
 def _left(asked: CallFunction) -> float | None:
@@ -458,7 +453,8 @@ class ToolCallBatch:
         if step.needs_words and step.inner is None:
             yield from self._answered_by_person(step)
             return None
-        if step.decision is not None and step.decision.allowed and not self._may_be_repeated(step):
+        tool, was_running = self._tool(step.call.name), step.decision is not None and step.decision.allowed
+        if was_running and not (tool and tool.idempotent):  # the run was killed during the call
             error = failure(step.call.name, INTERRUPTED, "interrupted", step.decision)
             yield from tell(self.run, ToolCallFinished(step.call, error))
             return None
@@ -490,12 +486,12 @@ class ToolCallBatch:
         earlier = self.repeats.of(judged.call)
         return ResultNotes(judged.call, earlier, self.budget.limits.repeated_calls, is_edited, labels)
 
-    def _may_be_repeated(self, step: Step) -> bool:
-        """Whether a call that was running when its run was killed can be repeated."""
+    def _tool(self, name: str) -> Tool[..., Any] | None:
+        """The tool of that name; None if the agent does not have it any more."""
         try:
-            return self.policy_context.tools.find(step.call.name).idempotent
+            return self.policy_context.tools.find(name)
         except UnknownTool:
-            return False
+            return None
 
     def _may_go_on(
         self, judged: JudgedCall, step: Step, read: Sequence[Message]
@@ -579,17 +575,11 @@ class ToolCallBatch:
         for used in self.run.progress.results:
             if used.result.ok and used.result.lead:
                 self.lead = self._lead_of(used.result)
-            elif used.result.ok and self._ends_run(used.call.name):
+            elif used.result.ok and getattr(self._tool(used.call.name), "ends_run", False):
                 whole = used.result.value  # the content is bounded, and can contain a note for the model
                 answer = whole if isinstance(whole, str) else used.result.whole or used.result.content
                 yield from tell(self.run, AnswerGiven(answer))
                 return
-
-    def _ends_run(self, tool: str) -> bool:
-        try:
-            return self.policy_context.tools.find(tool).ends_run
-        except UnknownTool:
-            return False
 
     def _lead_of(self, result: ToolResult) -> HandoffTarget:
         """The agent to hand off to. Raises ConfigError if it is unknown in this process."""

@@ -52,7 +52,7 @@ _REMEDY = "Look at it again, and repeat the call if it is still wanted: the pers
 def binding(tool: Tool[..., Any] | None, arguments: Mapping[str, Any], folder: str) -> dict[str, str]:
     """What an approval of this call in `folder` is bound to: by path, its real location, and the content of a script.
 
-    The tool's judge tells the paths if it can. Otherwise each short text among the arguments is taken for one.
+    The tool's judge names the paths if it can. Otherwise each short text among the arguments counts as a path.
     """
     if tool is None:
         return {}
@@ -210,11 +210,6 @@ def _as_it_is(result: ToolResult) -> ToolResult:
     return result
 
 
-def _ends(timeout_seconds: float | None) -> float:
-    """The deadline of a call on the monotonic clock."""
-    return math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
-
-
 class Checking(Protocol):
     """Checks of a call's result, which can replace it before the deadline."""
 
@@ -295,33 +290,29 @@ class JudgedCall:
 
     def run_alone(self, timeout_seconds: float | None) -> ToolResult:
         """Run the call without its middleware if the decision allows it, blocking."""
-        if self.tool is None or not self.decision.allowed:
-            return self.refusal()
-        lapsed = self._lapsed()
-        if lapsed is not None:
-            return self.amend(denial(self.call.name, lapsed))
-        if self.guardrails is None:
-            return self.amend(self.tool.run(self.arguments, self.decision, timeout_seconds))
-        ends = _ends(timeout_seconds)
-        return self.amend(self.guardrails.run(self.tool.run(self.arguments, self.decision, timeout_seconds), ends))
-
-    def _lapsed(self) -> Decision | None:
-        """The denial of a call if what its approval is bound to has changed; None when it holds."""
-        tool = self.tool
-        return lapse(self.decision, self.bound, lambda: "" if tool is None else tool.preview(self.arguments).diff)
+        refused = self._refusal_now()
+        if self.tool is None or refused is not None:
+            return refused or self.refusal()
+        ends = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
+        result = self.tool.run(self.arguments, self.decision, timeout_seconds)
+        return self.amend(result if self.guardrails is None else self.guardrails.run(result, ends))
 
     async def arun_alone(self, timeout_seconds: float | None) -> ToolResult:
         """Async version of `run_alone`."""
-        if self.tool is None or not self.decision.allowed:
-            return self.refusal()
-        lapsed = self._lapsed()
-        if lapsed is not None:
-            return self.amend(denial(self.call.name, lapsed))
-        if self.guardrails is None:
-            return self.amend(await self.tool.arun(self.arguments, self.decision, timeout_seconds))
-        ends = _ends(timeout_seconds)
+        refused = self._refusal_now()
+        if self.tool is None or refused is not None:
+            return refused or self.refusal()
+        ends = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
         result = await self.tool.arun(self.arguments, self.decision, timeout_seconds)
-        return self.amend(await self.guardrails.arun(result, ends))
+        return self.amend(result if self.guardrails is None else await self.guardrails.arun(result, ends))
+
+    def _refusal_now(self) -> ToolResult | None:
+        """The result of a call that is denied, or whose approval was bound to what has changed since."""
+        if not self.decision.allowed:
+            return self.refusal()
+        tool = self.tool
+        lapsed = lapse(self.decision, self.bound, lambda: "" if tool is None else tool.preview(self.arguments).diff)
+        return None if lapsed is None else self.amend(denial(self.call.name, lapsed))
 
     @property
     def asked(self) -> ToolCall:

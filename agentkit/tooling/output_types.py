@@ -106,15 +106,10 @@ def _rest(path: Path, faults: Sequence[OutputError], schema: Schema, given: Any)
     """Return the sentence about a path without its subject."""
     reasons = list(dict.fromkeys(fault.what for fault in faults))
     if reasons == [MISSING]:
-        wanted = _expected(schema, path)
+        wanted = " or ".join(dict.fromkeys(map(_asked, written_at(schema, path)))) or "any value"
         was_null = len(reading.walk(given, path)) == len(path)
         return f"should be {wanted}; got null." if was_null else f"is missing; it should be {wanted}."
     return f"{joined(reasons)}; got {reading.shown(faults[0].value)}."
-
-
-def _expected(schema: Schema, path: Path) -> str:
-    """Describe the type expected at a path, in a few words."""
-    return " or ".join(dict.fromkeys(map(_asked, written_at(schema, path)))) or "any value"
 
 
 def _asked(node: Schema) -> str:

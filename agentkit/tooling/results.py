@@ -55,7 +55,9 @@ def rendered(
         return well_formed(text), was_cut, ()
     whole = _Renderer(clean, most_values, fair=False)
     tree = whole.tree(value, max_chars)
-    text = well_formed(tree if isinstance(tree, str) and _is_picture_or_file(value) else _json(tree))
+    text = well_formed(
+        tree if isinstance(tree, str) and (isinstance(value, Image | File) or _is_pillow(value)) else _json(tree)
+    )
     if not whole.was_cut and len(text) <= max_chars:
         return text, False, tuple(whole.shown)
     room = max_chars - _MARK_CHARS
@@ -342,10 +344,6 @@ def _is_pillow(value: Any) -> bool:
     return any(each.__module__ == "PIL.Image" for each in type(value).__mro__)
 
 
-def _is_picture_or_file(value: Any) -> bool:
-    return isinstance(value, Image | File) or _is_pillow(value)
-
-
 def _picture(value: Any) -> Image | str:
     """A Pillow image as PNG, or a text if it cannot be encoded."""
     buffer = io.BytesIO()
@@ -394,10 +392,6 @@ def _key(key: Any) -> str:
     return simple if isinstance(simple, str) else json.dumps(simple) if _is_scalar(simple) else text_of(key)
 
 
-def _has_names(row: tuple[Any, ...]) -> bool:
-    return 0 < len(getattr(row, "__match_args__", ())) == len(row)
-
-
 def _is_scalar(simple: Any) -> bool:
     return simple is None or isinstance(simple, bool | int | float)
 
@@ -418,7 +412,14 @@ _SIMPLIFICATIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (numbers.Integral, _number),
     (numbers.Real, _real),
     (Mapping, lambda mapping: mapping),
-    (tuple, lambda row: dict(zip(row.__match_args__, row, strict=True)) if _has_names(row) else row),
+    (
+        tuple,
+        lambda row: (
+            dict(zip(row.__match_args__, row, strict=True))
+            if (0 < len(getattr(row, "__match_args__", ())) == len(row))
+            else row
+        ),
+    ),
     (bytes | bytearray | memoryview, lambda value: _bytes_as_text(bytes(value))),
     (Sequence, lambda items: items),
     (Set, _as_list),

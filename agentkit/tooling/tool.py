@@ -112,20 +112,15 @@ def checked_text(description: object) -> str | None:
     raise ConfigError(f"description= takes text, not {description!r}.")
 
 
-def checked_limit(seconds: object) -> float | None:
-    """Validate a timeout. Raises ConfigError if it is not a positive number."""
-    if seconds is None:
-        return None
-    if is_number(seconds) and seconds:
-        return seconds
-    raise ConfigError(f"timeout_seconds= takes a positive number of seconds, or None for no limit; not {seconds!r}.")
-
-
-def checked_max_chars(count: object) -> int:
-    """Validate a length limit. Raises ConfigError if it leaves no room for a sentence."""
-    if is_whole(count, _FEWEST_CHARS):
-        return count
-    raise ConfigError(f"max_chars= takes a whole number of at least {_FEWEST_CHARS}; not {count!r}.")
+def checked_limits(timeout_seconds: object, max_chars: object) -> dict[str, Any]:
+    """Validate the limits of a tool: a positive timeout or None, and room for a sentence. Raises ConfigError."""
+    if timeout_seconds is not None and not (is_number(timeout_seconds) and timeout_seconds):
+        raise ConfigError(
+            f"timeout_seconds= takes a positive number of seconds, or None for no limit; not {timeout_seconds!r}."
+        )
+    if not is_whole(max_chars, _FEWEST_CHARS):
+        raise ConfigError(f"max_chars= takes a whole number of at least {_FEWEST_CHARS}; not {max_chars!r}.")
+    return {"timeout_seconds": timeout_seconds, "max_chars": max_chars}
 
 
 def checked_labels(labels: Iterable[object]) -> frozenset[Label]:
@@ -245,14 +240,13 @@ class Tool(reflection.Portable, Generic[P, R]):
         self.__dict__.update(
             name=checked_name(reflection.name_of(bare) if name is None else name),
             **_level_and_labels(level, labels),
-            timeout_seconds=checked_limit(timeout_seconds),
-            max_chars=checked_max_chars(max_chars),
+            **checked_limits(timeout_seconds, max_chars),
             function=bare if isinstance(function, staticmethod) else function,
             idempotent=idempotent,
             ends_run=ends_run,
-            conditions=conditions_from(when),
-            paths=checked_paths(paths),
-            _description=checked_text(description),
+            conditions=() if when is None else conditions_from(when),
+            paths=checked_paths(paths) if paths != () else (),
+            _description=None if description is None else checked_text(description),
             **checked_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
             **_function_attributes(bare, may_bind=may_bind),
         )

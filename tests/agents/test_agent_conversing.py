@@ -183,5 +183,5 @@ def test_own_class_may_have_more():
 @pytest.mark.parametrize("kind", [RunEnded, HistoryGiven])
 def test_nobody_waits_for_what_is_only_kept(kind):
     """To ask for an event that nobody is told of is an error that names the one to ask for."""
-    with pytest.raises(ConfigError, match=f"{kind.__name__} is kept with a session, and told to nobody. A run ends"):
+    with pytest.raises(ConfigError, match=f"{kind.__name__} is only stored with the session, and not emitted"):
         Agent("helper").on(kind, print)
