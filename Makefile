@@ -3,7 +3,7 @@ BIN ?= .venv/bin
 PYTEST = $(BIN)/python -m pytest -q
 PARALLEL = -n 2 --dist worksteal
 
-.PHONY: setup check test test-slow test-all test-changed mutation pages matrix fuzz coverage docs reference bench clean
+.PHONY: setup check test test-slow test-all test-changed mutation pages matrix fuzz coverage docs pictures reference bench clean
 
 setup:
 	python3 -m venv .venv
@@ -49,6 +49,11 @@ coverage:
 docs: reference
 	$(BIN)/sphinx-build -q -W --keep-going -c docs/site . build/site
 	@echo "Open build/site/index.html"
+
+pictures: # the pictures of docs/, from today's code: needs Chromium, tmux and the offline extra
+	$(BIN)/python docs/pictures/diagrams.py
+	$(BIN)/python docs/pictures/pages.py
+	$(BIN)/python docs/pictures/chat.py
 
 reference:
 	$(BIN)/python docs/site/reference

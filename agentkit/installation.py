@@ -9,6 +9,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+_WHEEL = ".whl"
 NAME = "agentkit-tools"
 """The name of the package on the registry."""
 
@@ -16,9 +17,10 @@ NAME = "agentkit-tools"
 def install_command(extra: str = "", prefix: str = sys.prefix) -> str:
     """The shell command that installs agentkit with an extra into this environment.
 
-    It names the checkout if agentkit is installed from one, and `uv` or `pipx` if one of them made the environment.
+    It names the checkout or the wheel if agentkit is installed from one, and `uv` or `pipx` if one of them made the
+    environment.
     """
-    source = _checkout()
+    source = _source()
     extras = f"[{extra}]" if extra else ""
     wanted = shlex.quote(f"{source or NAME}{extras}")
     place = Path(prefix)
@@ -28,7 +30,7 @@ def install_command(extra: str = "", prefix: str = sys.prefix) -> str:
         return f"uv tool install {wanted}"
     if "archive-v0" in place.parts:  # an environment of uvx
         return f"uvx --from {wanted} agentkit"
-    option = "-e " if source else ""
+    option = "-e " if source and not source.endswith(_WHEEL) else ""
     return f"{_installer(place)} {option}{wanted}"
 
 
@@ -52,16 +54,18 @@ def _found(name: str) -> Distribution | None:
         return None
 
 
-def _checkout() -> str:
-    """The folder of the source code if agentkit is installed from one or runs from one; empty otherwise."""
+def _source() -> str:
+    """The wheel, or the folder of the source code, that agentkit is installed from or runs from; empty otherwise."""
     found = _found(NAME)
-    folder = str(Path(__file__).parents[1])
-    if found is None:
-        return folder
+    return str(Path(__file__).parents[1]) if found is None else local_source(found.read_text("direct_url.json") or "")
+
+
+def local_source(direct_url: str) -> str:
+    """The wheel or the checkout that a `direct_url.json` (PEP 610) names, if it still exists; empty otherwise."""
     try:
-        url = json.loads(found.read_text("direct_url.json") or "{}").get("url", "")
+        parts = urlsplit(json.loads(direct_url or "{}").get("url", ""))
     except ValueError:
         return ""
-    parts = urlsplit(url)
     place = unquote(parts.path)
-    return place if parts.scheme == "file" and (Path(place) / "pyproject.toml").is_file() else ""
+    is_there = (Path(place) / "pyproject.toml").is_file() or (place.endswith(_WHEEL) and Path(place).is_file())
+    return place if parts.scheme == "file" and is_there else ""

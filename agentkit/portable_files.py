@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from importlib import import_module
+from typing import Any
 
 HAS_FOLDER_DESCRIPTORS = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
 """Whether files can be opened relative to an open folder, which keeps a path from being exchanged meanwhile."""
@@ -54,8 +54,9 @@ def lock(descriptor: int, *, shared: bool = False, wait: bool = False) -> None:
 
 def _lock_range(descriptor: int, *, shared: bool, wait: bool) -> None:
     """Lock as Windows does, where all locks are exclusive: one of 64 bytes to share, and all of them otherwise."""
+    windows: Any  # whose functions the types of other platforms lack
     try:
-        windows = import_module("msvcrt")
+        import msvcrt as windows
     except ImportError:
         raise OSError("this platform has no file locks") from None
     place = os.lseek(descriptor, 0, os.SEEK_CUR)

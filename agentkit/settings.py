@@ -49,6 +49,11 @@ def environment() -> Mapping[str, str]:
     return {name: value.strip() for name, value in os.environ.items() if value.strip()}
 
 
+def sandbox_backend() -> str:
+    """The sandbox of commands and Python code: `AGENTKIT_SANDBOX`, "kernel" by default."""
+    return environment().get("AGENTKIT_SANDBOX", "kernel")
+
+
 def has_colour(stream: TextIO) -> bool:
     """Whether to write colours: to a terminal unless `NO_COLOR` is set, and anywhere if `FORCE_COLOR` is set."""
     variables = environment()

@@ -288,14 +288,14 @@ def _limit(default: float | None, kind: LimitKind, text: str, counts: str, *, is
 class Limits:
     """The limits of one run, including all agents it starts. None disables a limit.
 
-    `iterations` defaults to the agent's `max_iterations`. `cost` is in US dollars; `unknown_price` selects what happens
-    if the model's price is unknown: `refuse` the run, treat it as `free`, or use the given Price. `repeated_calls` is
-    how often the same call can return the same result: then the model is warned, and after as many further repetitions
-    the run stops. Of one response the first `calls_per_response` tool calls are run; the others get a result that says
-    so, and the run continues. Raises ConfigError for a limit that is not a number above 0.
+    The number of requests to the model is limited by the agent's `max_iterations`. `cost` is in US dollars;
+    `unknown_price` selects what happens if the model's price is unknown: `refuse` the run, treat it as `free`, or use
+    the given Price. `repeated_calls` is how often the same call can return the same result: then the model is warned,
+    and after as many further repetitions the run stops. Of one response the first `calls_per_response` tool calls are
+    run; the others get a result that says so, and the run continues. Raises ConfigError for a limit that is not a
+    number above 0.
     """
 
-    iterations: int | None = _limit(None, "checked", "{:,} requests", "requests to the model")
     tool_calls: int | None = _limit(100, "counted", "{:,} tool calls", "tool calls; further ones are refused")
     calls_per_response: int | None = _limit(
         128, "checked", "{:,} tool calls of a response", "tool calls of one response; further ones are refused"

@@ -23,7 +23,8 @@ clerk = Agent("clerk", core_tools, llm=llm, limits=Limits(seconds=60), remember=
 
 @app.post("/ask")
 async def ask(
-    question: Annotated[str, Body(max_length=10_000)], conversation: Annotated[UUID, Body(default_factory=uuid4)]
+    question: Annotated[str, Body(max_length=10_000, pattern=r"\S")],
+    conversation: Annotated[UUID, Body(default_factory=uuid4)],
 ) -> dict[str, object]:
     """Answer a question. Send the `conversation` of an answer along to continue it."""
     result = await clerk.arun(question, session=f"web/{conversation}")

@@ -1,11 +1,12 @@
 """The command that installs an extra, as agentkit itself was installed."""
 
+import json
 import sys
 
 import pytest
 
 from agentkit import installation
-from agentkit.installation import install_command
+from agentkit.installation import install_command, local_source
 
 
 def test_a_checkout_is_named():
@@ -34,3 +35,19 @@ def test_an_environment_of_uv_has_no_pip(tmp_path):
     assert install_command(prefix=str(tmp_path)).startswith("pip install")
     assert install_command(prefix=sys.prefix).startswith("pip install")
     assert installation._found("no-such-package-77") is None
+
+
+def test_a_wheel_is_named(tmp_path):
+    """What is installed from a wheel or a checkout is extended from there, as long as it exists."""
+    wheel = tmp_path / "a b" / "agentkit_tools-0.1.0-py3-none-any.whl"
+    wheel.parent.mkdir()
+    wheel.touch()
+    (tmp_path / "pyproject.toml").touch()
+    for url, place in (
+        (wheel.as_uri(), str(wheel)),
+        (tmp_path.as_uri(), str(tmp_path)),
+        (wheel.with_name("gone.whl").as_uri(), ""),
+        ("https://example.org/agentkit_tools-0.1.0-py3-none-any.whl", ""),
+    ):
+        assert local_source(json.dumps({"url": url})) == place
+    assert (local_source(""), local_source("{")) == ("", "")

@@ -1,6 +1,7 @@
 """Do the types of the public names help a user's program, and does it run as written?"""
 
 import ast
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 PROGRAM = ROOT / "tests/typing/user_program.py"
+INFERENCE = ROOT / "tests/typing/inference.py"
 MISTAKES = {
     "agent(5)": "arg-type",
     "Agent('helper', max_iterations='10')": "call-overload",
@@ -69,6 +71,31 @@ def test_program_passes_a_strict_type_check(tmp_path):
     """A program that uses every public name has no error in a strict type check."""
     code, output, errors = check(PROGRAM, tmp_path)
     assert (code, errors) == (0, ""), output
+
+
+def marked(program):
+    """The numbers of the lines that end with an error comment."""
+    return {
+        number for number, line in enumerate(program.read_text("utf-8").splitlines(), 1) if line.endswith("  # error")
+    }
+
+
+def test_mypy_infers_and_reports_what_is_written(tmp_path):
+    """Mypy infers the types that the program asserts, and reports exactly the mistakes that it marks."""
+    _, output, _ = check(INFERENCE, tmp_path)
+    found = {int(line.split(":")[1]) for line in output.splitlines() if ": error:" in line}
+    assert found == marked(INFERENCE), output
+
+
+def test_pyright_infers_and_reports_what_is_written(tmp_path):
+    """Pyright infers the types that the program asserts, and reports exactly the mistakes that it marks."""
+    settings = {"typeCheckingMode": "standard", "extraPaths": [str(ROOT)], "enableTypeIgnoreComments": False}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), "utf-8")
+    (tmp_path / INFERENCE.name).write_bytes(INFERENCE.read_bytes())
+    _, output, errors = run("-m", "basedpyright", "--outputjson", "-p", str(tmp_path), folder=tmp_path)
+    reports = json.loads(output or errors)["generalDiagnostics"]
+    mistakes = [report for report in reports if report["severity"] == "error"]
+    assert {report["range"]["start"]["line"] + 1 for report in mistakes} == marked(INFERENCE), mistakes
 
 
 def test_program_runs(tmp_path):

@@ -31,7 +31,7 @@ from agentkit.safety.data_flow import labels_of
 from agentkit.sessions.export import given
 from agentkit.sessions.run_state import RunState
 from agentkit.sessions.session import Session
-from agentkit.tooling.run_context import CONTEXT, NO_RUN
+from agentkit.tooling.run_context import CONTEXT, NO_RUN, ContextType
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import NO_USAGE, Cost, Limits, Usage
@@ -123,9 +123,9 @@ PARAGRAPH = "\n\n"
 
 @dataclass(slots=True)
 class StreamedText:
-    """The text streamed so far in a run. With `holds_back` text is only emitted after it was checked."""
+    """The text streamed so far in a run. With `withholds_text` text is only emitted after it was checked."""
 
-    holds_back: bool
+    withholds_text: bool
     said: list[str] = field(default_factory=list)
     """The text emitted for each response."""
 
@@ -133,7 +133,7 @@ class StreamedText:
         """The text to emit for an event; each response starts a new paragraph."""
         if isinstance(event, RequestStarted):
             self.said.append("")
-        if not isinstance(event, TextDelta) or self.holds_back:
+        if not isinstance(event, TextDelta) or self.withholds_text:
             return ""
         before = PARAGRAPH if any(self.said) and not self.said[-1] else ""
         self.said[-1] += event.text
@@ -200,10 +200,10 @@ class ConversationMixin(Runner):
         return cost_of(self._usage)
 
     @property
-    def holds_back(self) -> bool:
+    def withholds_text(self) -> bool:
         """Whether text is held back because this agent or a reachable handoff target has a typed or checked output."""
-        staff = [self, *reachable(self.leads)]
-        rules = [each.answer_rules for each in staff if isinstance(each, ConversationMixin)]
+        staff = [self, *reachable(self.handoff_targets)]
+        rules = [each.answer_validator for each in staff if isinstance(each, ConversationMixin)]
         return any(each.output is not None or each.of("output") for each in rules)
 
     def stream_text(self, prompt: Prompt | Resumption, **options: Unpack[RunOptions]) -> Generator[str, None, None]:
@@ -213,10 +213,10 @@ class ConversationMixin(Runner):
         raises.
         """
         agent_options.refuse_of_run("stream_text", options, ("prompt", *RunOptions.__annotations__))
-        spoken = self._spoken(prompt)
+        spoken = self._text_stream(prompt)
         with closing(self.events(prompt, streaming=True, **options)) as events:
             for event in events:
-                if piece := self._said_by(event, spoken):
+                if piece := self._text_of(event, spoken):
                     yield piece
 
     async def astream_text(
@@ -224,24 +224,24 @@ class ConversationMixin(Runner):
     ) -> AsyncGenerator[str, None]:
         """Async version of `stream_text`."""
         agent_options.refuse_of_run("astream_text", options, ("prompt", *RunOptions.__annotations__))
-        spoken = self._spoken(prompt)
+        spoken = self._text_stream(prompt)
         async with aclosing(self.aevents(prompt, streaming=True, **options)) as events:
             async for event in events:
-                if piece := self._said_by(event, spoken):
+                if piece := self._text_of(event, spoken):
                     yield piece
 
-    def _spoken(self, prompt: Prompt | Resumption) -> StreamedText:
+    def _text_stream(self, prompt: Prompt | Resumption) -> StreamedText:
         """The state of a text stream; a resumed run can have requested an output type."""
-        return StreamedText(self.holds_back or (isinstance(prompt, Resumption) and prompt.rules is not None))
+        return StreamedText(self.withholds_text or (isinstance(prompt, Resumption) and prompt.rules is not None))
 
-    def _said_by(self, event: Event, spoken: StreamedText) -> str:
+    def _text_of(self, event: Event, spoken: StreamedText) -> str:
         """The text to emit for an event. Raises the error of a run without an answer."""
         if isinstance(event, RunFinished):
             return spoken.rest(event.result.raise_for_status().text)
         return spoken.piece(event)
 
     def stop(self) -> None:
-        """Stop all active runs of this object, from any thread; each raises Cancelled where it was started.
+        """Stop all active runs of this object, from any thread; their results are `failed` with the error Cancelled.
 
         A run stops at its next event: a delta, an answer, the result of a tool call; so do the runs of agents that its
         tools started. A long-running tool can check `RunContext.is_stopped`. Finished work is stored, and `resume`
@@ -319,10 +319,10 @@ class AgentTool:
     def _told(self, result: RunResult[Any]) -> Any:
         if result.status == "done":
             return result.value
-        sitting = LINEAGE.get().sitting
-        if result.status == "paused" and sitting is not None:
-            sitting.pause = _pause(result)
-            raise Postponed(sitting.pause.question)
+        call_progress = LINEAGE.get().call_progress
+        if result.status == "paused" and call_progress is not None:
+            call_progress.pause = _pause(result)
+            raise Postponed(call_progress.pause.question)
         so_far = f" Its text so far: {result.text}" if result.value else ""
         why = result.error or " ".join(f"It waits for approval: {pending.question}" for pending in result.pending)
         raise ToolError(f"{self.agent.name} has no answer (status: {result.status}). {why}{so_far}")
@@ -330,14 +330,14 @@ class AgentTool:
 
 def _work(request: str) -> str | Resumption:
     """The request, or the waiting run that it started, with the person's answer."""
-    sitting = LINEAGE.get().sitting
-    return request if sitting is None or not sitting.waiting else _resumption(sitting)
+    call_progress = LINEAGE.get().call_progress
+    return request if call_progress is None or not call_progress.waiting else _resumption(call_progress)
 
 
-def _resumption(sitting: CallProgress) -> Resumption:
+def _resumption(call_progress: CallProgress) -> Resumption:
     """Resume the waiting run. Raises ToolError if the person was asked about a different call."""
-    (postponed,) = (each for each in sitting.waiting if isinstance(each, ToolCallPostponed))
-    (said,) = (each for each in sitting.waiting if isinstance(each, Approved))
+    (postponed,) = (each for each in call_progress.waiting if isinstance(each, ToolCallPostponed))
+    (said,) = (each for each in call_progress.waiting if isinstance(each, Approved))
     saved = RunResult.from_json(json.dumps(postponed.inner_run))
     waits, asked = next(iter(saved.pending), None), postponed.call
     told = asked.name, asked.arguments, postponed.question
@@ -364,6 +364,11 @@ def _pause(result: RunResult[Any]) -> Pause:
 
 
 S = TypeVar("S")
+_Output = TypeVar("_Output")
+if TYPE_CHECKING:
+    import typing_extensions
+
+    _Context = typing_extensions.TypeVar("_Context", default=Any)
 Saved = RunResult[Any] | str | None
 """A run to resume: its result, the text of it, or its id in the session; None for the newest in the session."""
 
@@ -373,7 +378,7 @@ _OF_RESUME = ("saved", "answers", "limits", "agents", *ResumeOptions.__annotatio
 _TAKEN = ("name", "tools", "instruction", "max_iterations", *AgentOptions.__annotations__, "output_type")
 
 
-class Agent(ConversationMixin, MapMixin[T], Generic[T]):
+class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
     """Answers prompts with a model and tools, and remembers the conversation.
 
     Any number of runs can be active at the same time, in threads or on event loops. Each starts with the history at
@@ -414,7 +419,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
             `<TOOL: NAME>input</TOOL>`; by default tools are offered as the LLM does.
         dry_run: Report changes in `RunResult.changes` without making them.
         context: Data for tools that the model does not provide; passed to them in a RunContext.
-        listeners: Functions called with every event of every run. An exception in one ends its run.
+        listeners: Functions called with every event of every run. An exception in one fails its run.
 
     Raises:
         ConfigError: An argument is invalid.
@@ -422,36 +427,36 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
 
     @overload
     def __init__(
-        self: Agent[str],
+        self: Agent[str, _Context],
         name: str = ...,
         tools: Iterable[Any] | Callable[..., Any] | None = (),
-        instruction: Instruction | None = ...,
+        instruction: Instruction[_Context] | None = ...,
         max_iterations: int = ...,
         *,
         output_type: None = None,
-        **options: Unpack[AgentOptions],
+        **options: Unpack[AgentOptions[_Context]],
     ) -> None: ...
     @overload
     def __init__(
-        self,
+        self: Agent[_Output, _Context],
         name: str = ...,
         tools: Iterable[Any] | Callable[..., Any] | None = (),
-        instruction: Instruction | None = ...,
+        instruction: Instruction[_Context] | None = ...,
         max_iterations: int = ...,
         *,
-        output_type: TypeForm[T],
-        **options: Unpack[AgentOptions],
+        output_type: TypeForm[_Output],
+        **options: Unpack[AgentOptions[_Context]],
     ) -> None: ...
     @overload
     def __init__(
-        self: Agent[Any],
+        self: Agent[Any, _Context],
         name: str = ...,
         tools: Iterable[Any] | Callable[..., Any] | None = (),
-        instruction: Instruction | None = ...,
+        instruction: Instruction[_Context] | None = ...,
         max_iterations: int = ...,
         *,
         output_type: Any,
-        **options: Unpack[AgentOptions],
+        **options: Unpack[AgentOptions[_Context]],
     ) -> None: ...
     def __init__(
         self,
@@ -499,9 +504,10 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         own["approve"] = agent_options.approver_from(given["approve"])
         own["limits"] = agent_options.limits_from(given["limits"])
         own["_session"], own["_model"], own["description"], own["_tool_calling"] = (
-            agent_options.if_said(each, given[each]) for each in ("session", "model", "description", "tool_calling")
+            agent_options.checked_optional(each, given[each])
+            for each in ("session", "model", "description", "tool_calling")
         )
-        own["leads"] = agent_options.leads_from(given["handoffs"])
+        own["handoff_targets"] = agent_options.handoffs_from(given["handoffs"])
         own["listeners"] = agent_options.listeners_from(given["listeners"])
         own["_workspace"] = agent_options.workspace_from(given["workspace"])
         own["_answers"] = agent_options.answers_from(given["output_type"], given["guardrails"])
@@ -524,27 +530,34 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
 
         return Agent(**read_manifesto(path, tools).arguments(options))
 
-    def __call__(self, prompt: Prompt, **options: Unpack[RunOptions]) -> str:
+    def __call__(self, prompt: Prompt, **options: Unpack[RunOptions[ContextType]]) -> str:
         """The answer as text. Raises ModelError, or RunError with the result so far, if the run does not finish."""
         agent_options.refuse_of_run("__call__", options, ("prompt", *RunOptions.__annotations__))
         return self.run(prompt, **options).raise_for_status().text
 
     @overload
-    def run(self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions]) -> RunResult[T]: ...
+    def run(
+        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions[ContextType]]
+    ) -> RunResult[T]: ...
     @overload
-    def run(self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions]) -> RunResult[S]: ...
+    def run(
+        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions[ContextType]]
+    ) -> RunResult[S]: ...
     @overload
-    def run(self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions]) -> RunResult[Any]: ...
+    def run(
+        self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions[ContextType]]
+    ) -> RunResult[Any]: ...
     def run(
         self,
         prompt: Work = None,
         *,
         output_type: Any = None,
-        **options: Unpack[RunOptions],
+        **options: Unpack[RunOptions[ContextType]],
     ) -> RunResult[Any]:
         """Run to the end, blocking; a model failure or a limit is reported in the result, not raised.
 
-        `output_type`, `limits`, `context`, `session`, and `model` or `llm`, override those of the agent for this run.
+        `output_type`, `limits`, `max_iterations`, `context`, `session`, and `model` or `llm`, override those of the
+        agent for this run.
         `output_type` also applies to the agents it hands off to, and `output_type=str` is any text. `session` is the
         conversation to continue: a Session, or the name of a stored one. Pass limits and the model again when the run
         is resumed. Without a prompt the model answers the last message of the conversation, such as a tool result.
@@ -555,20 +568,22 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
 
     @overload
     async def arun(
-        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions]
+        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions[ContextType]]
     ) -> RunResult[T]: ...
     @overload
     async def arun(
-        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions]
+        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions[ContextType]]
     ) -> RunResult[S]: ...
     @overload
-    async def arun(self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions]) -> RunResult[Any]: ...
+    async def arun(
+        self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions[ContextType]]
+    ) -> RunResult[Any]: ...
     async def arun(
         self,
         prompt: Work = None,
         *,
         output_type: Any = None,
-        **options: Unpack[RunOptions],
+        **options: Unpack[RunOptions[ContextType]],
     ) -> RunResult[Any]:
         """Async version of `run`."""
         agent_options.refuse_of_run("arun", options, _OF_RUN)
@@ -576,17 +591,23 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         return result_in([event async for event in events])
 
     @overload
-    def stream(self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions]) -> RunStream[T]: ...
+    def stream(
+        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions[ContextType]]
+    ) -> RunStream[T]: ...
     @overload
-    def stream(self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions]) -> RunStream[S]: ...
+    def stream(
+        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions[ContextType]]
+    ) -> RunStream[S]: ...
     @overload
-    def stream(self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions]) -> RunStream[Any]: ...
+    def stream(
+        self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions[ContextType]]
+    ) -> RunStream[Any]: ...
     def stream(
         self,
         prompt: Work = None,
         *,
         output_type: Any = None,
-        **options: Unpack[RunOptions],
+        **options: Unpack[RunOptions[ContextType]],
     ) -> RunStream[Any]:
         """Run and yield events, with the text as it is written; the last event is RunFinished.
 
@@ -595,28 +616,30 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         interrupts the run: finished work stays in the history, and `resume` continues it.
         """
         agent_options.refuse_of_run("stream", options, _OF_RUN)
-        return self._streamed(prompt, output_type=output_type, **options)
+        return self._stream_events(prompt, output_type=output_type, **options)
 
     @overload
     def astream(
-        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions]
+        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions[ContextType]]
     ) -> AsyncRunStream[T]: ...
     @overload
     def astream(
-        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions]
+        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions[ContextType]]
     ) -> AsyncRunStream[S]: ...
     @overload
-    def astream(self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions]) -> AsyncRunStream[Any]: ...
+    def astream(
+        self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions[ContextType]]
+    ) -> AsyncRunStream[Any]: ...
     def astream(
         self,
         prompt: Work = None,
         *,
         output_type: Any = None,
-        **options: Unpack[RunOptions],
+        **options: Unpack[RunOptions[ContextType]],
     ) -> AsyncRunStream[Any]:
         """Async version of `stream`. To leave it early, use it as `async with`."""
         agent_options.refuse_of_run("astream", options, _OF_RUN)
-        return self._astreamed(prompt, output_type=output_type, **options)
+        return self._astream_events(prompt, output_type=output_type, **options)
 
     def resume(
         self,
@@ -625,7 +648,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         *,
         limits: Limits | None = None,
         agents: Sequence[HandoffTarget] = (),
-        **options: Unpack[ResumeOptions],
+        **options: Unpack[ResumeOptions[ContextType]],
     ) -> RunResult[T]:
         """Resume a run, blocking: a result, the text of `RunResult.to_json`, an id, or by default the session's newest.
 
@@ -647,7 +670,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         *,
         limits: Limits | None = None,
         agents: Sequence[HandoffTarget] = (),
-        **options: Unpack[ResumeOptions],
+        **options: Unpack[ResumeOptions[ContextType]],
     ) -> RunResult[T]:
         """Async version of `resume`."""
         agent_options.refuse_of_run("aresume", options, _OF_RESUME)
@@ -658,6 +681,13 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         agent_options.refuse_of_run("as_tool", unknown, ("name", "description"))
         worker = AgentTool(self)
         return agent_tool(self, worker, worker.acall, name, description)
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, types: Any) -> Any:
+            """The second type, that of the context, is optional."""
+            given = types if isinstance(types, tuple) else (types,)
+            return super().__class_getitem__((*given, Any)[:2])
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r}, tools={self.tools!r})"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from agentkit._dataclass import dataclass
+from agentkit.agents.options import checked_optional
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import suggestion, visible
@@ -62,6 +63,7 @@ class AgentFile:
     model: str | None = None
     safety: SafetyLevel | None = None
     limits: Limits | None = None
+    max_iterations: int | None = None
     session: str | None = None
     workspace: Path | None = None
     description: str | None = None
@@ -130,6 +132,7 @@ def parse_manifesto(text: str, path: Path | None = None, tools: Iterable[Any] = 
         instruction = f"{instruction}\n\n{memory}" if memory else instruction
     elif "tools" not in settings:
         _check_for_late_tools(lines, start)
+    settings |= settings.pop("limits", {})
     if path:
         settings = {"name": path.stem, "session": own_session(path), **settings}
     return AgentFile(**{"name": "agent", "instruction": instruction, **settings})
@@ -325,8 +328,9 @@ def _parts(value: str) -> list[str]:
     return [entry for entry in entries if entry and entry.lower() not in _NOTHING]
 
 
-def _read_limits(value: str, _: _SettingsContext) -> Limits:
-    names = [each.name for each in fields(Limits)]
+def _read_limits(value: str, _: _SettingsContext) -> dict[str, Any]:
+    """The arguments of Agent that a list of limits sets: `iterations` is its `max_iterations`."""
+    names = ["iterations", *(each.name for each in fields(Limits))]
     limits: dict[str, Any] = {}
     for part in _parts(value):
         match = _LIMIT.fullmatch(_unquoted(part))
@@ -337,7 +341,8 @@ def _read_limits(value: str, _: _SettingsContext) -> Limits:
             hint = suggestion(name, names)
             raise ConfigError(f"Unknown limit {match['name']!r}.{hint} The limits are: {', '.join(names)}.")
         limits[name] = _number(match["value"].lower())
-    return Limits(**limits)
+    most = limits.pop("iterations", None)
+    return {"limits": Limits(**limits), "max_iterations": checked_optional("max_iterations", most)}
 
 
 def _number(text: str) -> Any:

@@ -33,7 +33,7 @@ from agentkit.agents.prompt_run import (
 )
 from agentkit.agents.result import RunFinished, RunResult, as_error, read_saved
 from agentkit.agents.run_config import LINEAGE, ParentRun
-from agentkit.agents.runner import Runner, kept_name, spent_in, tell_afterwards
+from agentkit.agents.runner import Runner, emit_afterwards, spent_in, stored_name
 from agentkit.content import File, Image
 from agentkit.errors import AgentKitError, ConfigError, RunError
 from agentkit.event_rendering import error_text
@@ -256,8 +256,8 @@ class BatchRun:
         """Count the events of a run in another process, and emit those that are new to the listeners."""
         for event in new:
             self.agent.count(event)
-        source = Origin(run, self.agent.name, LINEAGE.get().context.run, kept_name(session_of(self.agent, job)))
-        tell_afterwards(self.agent.listeners, known, new, source)
+        source = Origin(run, self.agent.name, LINEAGE.get().context.run, stored_name(session_of(self.agent, job)))
+        emit_afterwards(self.agent.listeners, known, new, source)
 
     def _lost(self, job: Job, error: Exception) -> RunResult[Any] | None:
         """The result of a run whose worker was lost; None if it is retried."""
@@ -310,8 +310,6 @@ def _check(prompts: object, concurrency: object, limits: object, progress: objec
         raise ConfigError(f"concurrency= takes a whole number of at least 1. Got {concurrency!r:.200}.")
     if not isinstance(limits, Limits | None):
         raise ConfigError(f"limits= takes Limits(...). Got {limits!r:.200}.")
-    if limits is not None and limits.iterations is not None:
-        raise ConfigError("Limits(iterations=) are those of one run: give them to the agent, or use max_iterations=.")
     if progress is not None and not (callable(progress) and can_be_called(progress, 1, None, object())):
         raise ConfigError(f"progress= takes a function (done, total, result). Got {progress!r:.200}.")
     _check_executor(executor)
@@ -453,11 +451,11 @@ def _culprit(agent: Runner) -> str:
 def _parts(agent: Runner) -> Iterator[tuple[str, Any]]:
     yield from ((f"The tool {tool.name!r}", tool) for tool in agent.tools)
     yield from (
-        (f"The guardrail {guardrail.name!r}", guardrail.function) for guardrail in agent.answer_rules.guardrails
+        (f"The guardrail {guardrail.name!r}", guardrail.function) for guardrail in agent.answer_validator.guardrails
     )
     yield "approve=", agent.approve
     yield "llm=", agent.llm
-    yield from ((f"The agent {lead.name!r}", lead) for lead in agent.leads.values())
+    yield from ((f"The agent {lead.name!r}", lead) for lead in agent.handoff_targets.values())
 
 
 def _can_be_sent(part: object) -> bool:

@@ -102,8 +102,8 @@ class Spending:
 class Budget:
     """The limits and spending of a run and its nested runs; `parent` is the budget of the parent run.
 
-    Thread-safe. `price` is only called if cost is limited. `max_iterations` applies if `limits` does not limit
-    iterations.
+    Thread-safe. `price` is only called if cost is limited. `max_iterations` is the maximum number of
+    requests of the run itself.
     """
 
     limits: Limits

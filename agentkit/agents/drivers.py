@@ -42,6 +42,8 @@ _ASKED_SECONDS = 2.0
 """Maximum wait for an abandoned request to start, as it would otherwise be missing from the recording."""
 
 _Value = TypeVar("_Value")
+_Came = tuple[_Value] | CallFunction | BaseException | None
+"""What arrives from other threads: a value, a guardrail that is done, or the end of the values, perhaps by an error."""
 
 
 def drive(steps: Steps, *, streaming: bool) -> Generator[Event, None, None]:
@@ -64,7 +66,8 @@ async def adrive(steps: Steps, *, streaming: bool) -> AsyncGenerator[Event, None
             if isinstance(step, Event):
                 yield step
             else:
-                async with aclosing(_aanswer(step, streaming=streaming)) as events:
+                perform = _aguarded if isinstance(step, AskModel) and step.guards else _aanswer
+                async with aclosing(perform(step, streaming=streaming)) as events:
                     async for event in events:
                         yield event
 
@@ -73,7 +76,7 @@ def _answer(question: Question, *, streaming: bool) -> Iterator[Event]:
     """Perform an effect and store its answer; yields the events emitted meanwhile."""
     match question:
         case AskModel(request, llm, seconds_left) if streaming and not question.layers:
-            pieces = _in_time_each(partial(llm().stream, request), seconds_left)
+            pieces = _in_time_each(partial(llm().stream, request), seconds_left, question.guards)
             with question.asking():
                 events = question.within(pieces)
                 try:
@@ -120,14 +123,14 @@ def _asked_whole(question: AskModel, *, streaming: bool) -> Iterator[Event]:
     """Request a whole response, within its middleware; a stream gets it in one piece."""
     with question.asking(), question.around():
         complete = surrounded(question.layers, lambda request: question.llm().complete(request))
-        question.answer = _in_time(partial(complete, question.request), question.seconds_left)
+        question.answer = _in_time(partial(complete, question.request), question.seconds_left, question.guards)
     return deltas_of(question.answer) if streaming and isinstance(question.answer, Response) else iter(())
 
 
 async def _aasked_pieces(question: AskModel) -> AsyncGenerator[Event, None]:
     """Request a response in pieces."""
     with question.asking():
-        events = question.awithin(_astreamed(question))
+        events = question.awithin(_astream_events(question))
         try:
             async for event in events:
                 yield event
@@ -146,7 +149,7 @@ async def _aasked_whole(question: AskModel, *, streaming: bool) -> AsyncGenerato
         yield event
 
 
-async def _astreamed(question: AskModel) -> AsyncGenerator[Event, None]:
+async def _astream_events(question: AskModel) -> AsyncGenerator[Event, None]:
     ends = time.monotonic() + question.seconds_left
     with attempted() as attempt:
         with _on(attempt):
@@ -345,34 +348,95 @@ async def _ause(judged: JudgedCall, question: UseTools, room: asyncio.Semaphore)
     return ToolCallFinished(judged.call, result)
 
 
-def _in_time(ask: Callable[[], _Value], seconds_left: float) -> _Value:
-    """The value of `ask()`. Raises Unreachable on timeout."""
-    if seconds_left > _FAR_SECONDS:
+def _in_time(ask: Callable[[], _Value], seconds_left: float, guards: Sequence[CallFunction] = ()) -> _Value | None:
+    """The value of `ask()`; None if a guardrail refuses first. Raises Unreachable on timeout."""
+    if seconds_left > _FAR_SECONDS and not guards:
         return ask()
-    (value,) = _in_time_each(lambda: iter([ask()]), seconds_left)
-    return value
+    return next(iter([*_in_time_each(lambda: iter([ask()]), seconds_left, guards)]), None)
 
 
-def _in_time_each(ask: Callable[[], Iterator[_Value]], seconds_left: float) -> Generator[_Value, None, None]:
-    """The values yielded by `ask()`. Raises Unreachable if the rest does not arrive in time."""
+def _in_time_each(
+    ask: Callable[[], Iterator[_Value]], seconds_left: float, guards: Sequence[CallFunction] = ()
+) -> Generator[_Value, None, None]:
+    """The values yielded by `ask()`, once all guardrails have passed. Raises Unreachable on timeout."""
     ends = time.monotonic() + seconds_left
-    if seconds_left > _FAR_SECONDS:
+    if seconds_left > _FAR_SECONDS and not guards:
         yield from until(ask(), ends)
         return
-    came: queue.SimpleQueue[tuple[_Value] | BaseException | None] = queue.SimpleQueue()
+    came: queue.SimpleQueue[_Came[_Value]] = queue.SimpleQueue()
     cancellation = RequestCancellation(seconds_left)
     with attempted() as attempt:
         with _on(attempt):
             context = copy_context()
         context.run(CANCELLATION.set, cancellation)
         execution.start(partial(context.run, _pump, ask, came, cancellation))
+        for guard in guards:
+            execution.start(partial(copy_context().run, _check, guard, came))
         try:
-            while (item := _next(came, ends - time.monotonic(), attempt)) is not None:
-                if isinstance(item, BaseException):
-                    raise item
-                yield item[0]
+            yield from _received(lambda: _next(came, ends - time.monotonic(), attempt), len(guards))
         finally:
             cancellation.cancel()
+
+
+def _received(receive: Callable[[], _Came[_Value]], open_guards: int) -> Iterator[_Value]:
+    """The values received, held back until all guardrails have passed; ends early if one has not."""
+    held: list[_Value] = []
+    ended: BaseException | None = None
+    is_over = False
+    while open_guards or not is_over:
+        item = receive()
+        if isinstance(item, CallFunction):
+            if isinstance(item.answer, Exception):
+                return
+            open_guards -= 1
+        elif isinstance(item, tuple):
+            held.append(item[0])
+        else:
+            is_over, ended = True, item
+        if not open_guards:
+            yield from held
+            held.clear()
+    if ended is not None:
+        raise ended
+
+
+def _check(guard: CallFunction, came: queue.SimpleQueue[_Came[Any]]) -> None:
+    """Call a guardrail, and report that it is done."""
+    with guard.asking():
+        guard.answer = _called(partial(guard.function, *guard.given), guard.seconds_left)
+    came.put(guard)
+
+
+async def _aguarded(question: Any, *, streaming: bool) -> AsyncGenerator[Event, None]:
+    """Perform a request while guardrails run; emits its events once all have passed, and abandons it otherwise."""
+    events: asyncio.Queue[Event | None] = asyncio.Queue()
+
+    async def ask() -> None:
+        try:
+            async with aclosing(_aanswer(question, streaming=streaming)) as pieces:
+                async for event in pieces:
+                    events.put_nowait(event)
+        finally:
+            events.put_nowait(None)
+
+    async def check(guard: CallFunction) -> bool:
+        with guard.asking():
+            guard.answer = await _acalled(partial(guard.function, *guard.given), guard.seconds_left)
+        return not isinstance(guard.answer, Exception)
+
+    checks = [asyncio.create_task(check(guard)) for guard in question.guards]
+    request = asyncio.create_task(ask())
+    try:
+        for done in asyncio.as_completed(checks):
+            if not await done:
+                return
+        while (event := await events.get()) is not None:
+            yield event
+        await request
+    finally:
+        for task in (request, *checks):
+            task.cancel()
+        await asyncio.gather(request, *checks, return_exceptions=True)
 
 
 def _on(attempt: Attempt) -> AbstractContextManager[None]:
@@ -388,9 +452,7 @@ def until(values: Iterator[_Value], ends: float) -> Iterator[_Value]:
             raise too_late()
 
 
-def _next(
-    came: queue.SimpleQueue[tuple[_Value] | BaseException | None], seconds: float, attempt: Attempt
-) -> tuple[_Value] | BaseException | None:
+def _next(came: queue.SimpleQueue[_Came[_Value]], seconds: float, attempt: Attempt) -> _Came[_Value]:
     try:
         return came.get(timeout=max(seconds, 0))
     except queue.Empty:
@@ -402,7 +464,7 @@ def _next(
 
 def _pump(
     ask: Callable[[], Iterator[_Value]],
-    came: queue.SimpleQueue[tuple[_Value] | BaseException | None],
+    came: queue.SimpleQueue[_Came[_Value]],
     cancellation: RequestCancellation,
 ) -> None:
     """Put values and exceptions into the queue until the consumer gives up."""

@@ -429,7 +429,7 @@ class DurableRun:
             return number, session, None
         run, state = runs[place]
         began = next((each for each in state.milestones if isinstance(each, RunStarted)), None)
-        if began is None or (began.prompt != content_from(prompt) and not agent.answer_rules.of("prompt")):
+        if began is None or (began.prompt != content_from(prompt) and not agent.answer_validator.of("prompt")):
             raise SessionError(
                 f"Step {number} of {self.function.name} in the session {self.session.name!r} gives {agent.name} "
                 f"another prompt than before. {_SAME}"

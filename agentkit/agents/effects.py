@@ -39,7 +39,8 @@ class AskModel:
     """Send the request to the model; `answer` becomes its response or the error.
 
     `llm` returns the client, created on first use. An answer that arrives after `seconds_left` is discarded. `around`
-    returns the context manager that wraps the whole request, `layers` are its middleware.
+    returns the context manager that wraps the whole request, `layers` are its middleware. `guards` are guardrails that
+    run at the same time: no event is emitted before all have passed, and an exception of one abandons the request.
     """
 
     request: Request
@@ -50,6 +51,7 @@ class AskModel:
     is_streamed: bool = False
     layers: tuple[Middleware, ...] = ()
     left: list[Usage] = field(default_factory=list)
+    guards: tuple[CallFunction, ...] = ()
 
     @contextmanager
     def leaving(self) -> Iterator[None]:

@@ -11,11 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
-from agentkit.errors import AgentKitError, ConfigError, RunError
-from agentkit.events import Event, PartialOutput, RequestStarted, RunEnded, TextDelta
+from agentkit.errors import AgentKitError, ConfigError, GuardrailRefused, LimitExceeded, RunError
+from agentkit.events import Event, LimitReached, PartialOutput, RequestStarted, RunEnded, TextDelta
 from agentkit.messages import OutputSchema, Response, ToolResult
 from agentkit.tooling import execution
-from agentkit.tooling.run_context import REST, RunContext, RunParameter, check_value, run_parameter_of
+from agentkit.tooling.run_context import REST, ContextType, RunContext, RunParameter, check_value, run_parameter_of
 from agentkit.tooling.signature import innermost, is_asynchronous
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ REFUSALS = (ValueError, AssertionError)
 """Exceptions by which a guardrail refuses, with the reason as text. Any other exception is a failure."""
 
 
-GuardrailFunction = Callable[[Any], Any] | Callable[[Any, Any], Any]
+GuardrailFunction = Callable[[Any], Any] | Callable[[Any, RunContext[ContextType]], Any]
 """A check of a prompt, an output or a result, with an optional RunContext parameter."""
 
 
@@ -37,12 +37,14 @@ GuardrailFunction = Callable[[Any], Any] | Callable[[Any, Any], Any]
 class Guardrail:
     """A function that checks each prompt, output or tool result; the name of its parameter selects which.
 
-    `of_run` is its RunContext parameter, if it has one.
+    `of_run` is its RunContext parameter, if it has one. `is_concurrent` is True if it checks a prompt at the same time
+    as the first request: its annotation says that it returns None, so it cannot amend what was sent already.
     """
 
     function: Callable[..., Any]
     stage: str
     of_run: RunParameter | None = None
+    is_concurrent: bool = False
 
     @property
     def name(self) -> str:
@@ -56,6 +58,35 @@ class Guardrail:
     def refusal(self, error: BaseException) -> str:
         """The reason for a refusal."""
         return str(error) or f"The guardrail {self.name} refuses it."
+
+    def outcome(self, value: Any, answer: object, late: LimitReached | None) -> Any:
+        """What replaces the value; None if it passes. `answer` is what the function returned or raised.
+
+        Raises ValueError if the guardrail refuses, RunError if it fails, and LimitExceeded if `late` is reached.
+        """
+        if late is not None:
+            raise LimitExceeded(late.reason)
+        match answer:
+            case ValueError() | AssertionError() as refusal:
+                raise ValueError(self.refusal(refusal)) from refusal
+            case Exception() as fault:
+                raise RunError(f"The guardrail {self.name} failed ({type(fault).__name__}: {fault}).") from fault
+        if isinstance(value, str) and not isinstance(answer, str | None):
+            raise RunError(
+                f"The guardrail {self.name} returned {type(answer).__name__} for a text; "
+                "it returns None to pass, or another text."
+            )
+        if self.is_concurrent and answer is not None:
+            raise RunError(
+                f"The guardrail {self.name} is annotated `-> None` and returned a text, after the prompt was sent. "
+                "Annotate it `-> str | None` to run it before the request."
+            )
+        return answer
+
+    def prompt_refused(self, error: Exception) -> GuardrailRefused:
+        """The error of a run whose prompt this guardrail refused."""
+        text = f"The prompt was refused by {self.name}: {error}"
+        return GuardrailRefused(text, guardrail=self.name, stage="prompt", reason=str(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +213,8 @@ def _guardrail(function: GuardrailFunction) -> Guardrail:
             "and optionally of a RunContext. It returns None to pass, another value to amend, and raises ValueError "
             f"to refuse. Got {function!r:.200}."
         )
-    return Guardrail(function, names[0], of_run)
+    returned = getattr(innermost(function), "__annotations__", {}).get("return", "")
+    return Guardrail(function, names[0], of_run, names[0] == "prompt" and returned in (None, "None"))
 
 
 MiddlewareFunction = Callable[..., Any]

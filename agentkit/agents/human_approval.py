@@ -40,10 +40,10 @@ from agentkit.tooling.toolset import Toolset
 
 @dataclass(frozen=True, slots=True)
 class HumanApproval:
-    """Approval of the calls of a run, judged in `bench`; `within` is the tool that made them, if any."""
+    """Approval of the calls of a run, judged in `policy_context`; `within` is the tool that made them, if any."""
 
     plan: RunConfig
-    bench: ToolPolicyContext
+    policy_context: ToolPolicyContext
     run: SessionRun
     budget: Budget
     within: str = ""
@@ -88,7 +88,7 @@ class HumanApproval:
 
     def _judged(self, step: Step, read: Sequence[Message]) -> JudgedCall:
         """Judge the call; once a person was asked about it, `allow` does not replace the person's decision."""
-        judged, postponed = judge_call(step.call, self.bench, read), step.postponed
+        judged, postponed = judge_call(step.call, self.policy_context, read), step.postponed
         if postponed is None or postponed.inner is not None:
             return judged
         if postponed.decision is not None and judged.decision.allowed:
@@ -102,14 +102,14 @@ class HumanApproval:
 
         The person sees a copy of the arguments, so that the call runs with the arguments that were judged.
         """
-        bench, kept, waits = self.bench, copied(judged.arguments), step.postponed
-        bound = binding(judged.tool, judged.arguments, bench.workspace.folder)
+        policy_context, kept, waits = self.policy_context, copied(judged.arguments), step.postponed
+        bound = binding(judged.tool, judged.arguments, policy_context.workspace.folder)
         request = ApprovalRequest(
             self.plan.agent,
             judged.call.name,
             kept,
             judged.decision,
-            bench.workspace.folder,
+            policy_context.workspace.folder,
             judged.call.id,
             self.within,
             bound,
@@ -118,11 +118,11 @@ class HumanApproval:
         if answer is None:
             preview = NO_PREVIEW if judged.tool is None else judged.tool.preview(judged.arguments)
             request = replace(request, preview=preview)
-            decision = bench.grants.applied(request)
+            decision = policy_context.grants.applied(request)
             if decision.allowed and waits is None:
                 return replace(judged, decision=decision, by_person=True, bound=bound)
             request = replace(request, bound=without_diff(then))
-            given = self.plan.said(step.call)
+            given = self.plan.prepared_answer(step.call)
             if waits is None or given is None:  # else the answer is about the diff that was shown then
                 then = with_diff(request.bound, preview.diff)
             answer = yield from self._asked(step, replace(request, arguments=copied(judged.arguments)), given)
@@ -132,14 +132,14 @@ class HumanApproval:
                 yield from self._postpone(step, replace(request, bound=then))
                 return None
             yield from tell(self.run, answer)
-            bench.grants.enter(request, Approval(answer.answer), lasting=not is_replaying())
+            policy_context.grants.enter(request, Approval(answer.answer), lasting=not is_replaying())
         return self._decided(replace(judged, bound=then), answer, read)
 
     def _decided(self, judged: JudgedCall, said: Approved, read: Sequence[Message]) -> JudgedCall:
         """Apply the person's answer: changed arguments are judged again, and a `deny` still applies."""
         if said.arguments is not None:
-            judged = judge_call(replace(judged.call, arguments=said.arguments), self.bench, read)
-            bound = binding(judged.tool, judged.arguments, self.bench.workspace.folder)
+            judged = judge_call(replace(judged.call, arguments=said.arguments), self.policy_context, read)
+            bound = binding(judged.tool, judged.arguments, self.policy_context.workspace.folder)
             judged = replace(judged, bound=bound)
         judged = replace(judged, by_person=True)
         if judged.decision.verdict is not Verdict.ASK:
@@ -149,7 +149,7 @@ class HumanApproval:
     def _asked(
         self, step: Step, request: ApprovalRequest, given: Approver | None = None
     ) -> Generator[Event | Question, None, Approved]:
-        approve, left = given or self.plan.said(step.call) or self.plan.approve, self.budget.seconds_left
+        approve, left = given or self.plan.prepared_answer(step.call) or self.plan.approve, self.budget.seconds_left
         late = self.budget.out_of_time() if left <= 0 else None
         if late is not None:  # do not ask about a call that cannot run any more
             return Approved(request.call_id, Approval.NO.value, late.reason)
@@ -183,16 +183,16 @@ def answer_later(_request: ApprovalRequest) -> Approval:
 
 def is_approver(value: object) -> bool:
     """Whether a value can be called as an approver."""
-    return callable(value) and can_be_called(told_of_run(value, NO_RUN), object())
+    return callable(value) and can_be_called(approver_within(value, NO_RUN), object())
 
 
 def approver_in(context: RunContext[Any], approve: GivenApprover | None, above: ParentRun) -> Approver | None:
     """The approver of a run: its agent's own, or that of the parent run. Not every call can wait."""
-    asked = above.approve if approve is None else told_of_run(approve, context)
-    return without_waiting(asked) if above.depth and above.sitting is None else asked
+    asked = above.approve if approve is None else approver_within(approve, context)
+    return without_waiting(asked) if above.depth and above.call_progress is None else asked
 
 
-def told_of_run(approve: Callable[..., Any], context: RunContext[Any]) -> Approver:
+def approver_within(approve: Callable[..., Any], context: RunContext[Any]) -> Approver:
     """The approver with its RunContext parameter bound, so that it takes only the request."""
     of_run = run_parameter_of(approve)
     return approve if of_run is None else of_run.bound(approve, context)
@@ -239,17 +239,17 @@ def with_answers(plan: RunConfig, answers: Answers | None, waiting: Sequence[Ste
     if answers is None:
         return plan
     if isinstance(answers, Mapping):
-        _check_said(answers, waiting, plan.bench.tools)
-        return replace(plan, said=_LaterAnswers(answers, waiting))
+        _check_answers(answers, waiting, plan.policy_context.tools)
+        return replace(plan, prepared_answer=_LaterAnswers(answers, waiting))
     if isinstance(answers, bool | str) and _is_clear(answers, waiting):
         of_all = {step.asked.id: answers for step in waiting if _is_answer(answers, step)}
-        return replace(plan, said=_LaterAnswers(of_all, waiting))
+        return replace(plan, prepared_answer=_LaterAnswers(of_all, waiting))
     if callable(answers):
-        return replace(plan, approve=told_of_run(answers, plan.context))
+        return replace(plan, approve=approver_within(answers, plan.context))
     raise _no_answer("", answers)
 
 
-def _check_said(answers: Mapping[str, Any], waiting: Sequence[Step], tools: Toolset) -> None:
+def _check_answers(answers: Mapping[str, Any], waiting: Sequence[Step], tools: Toolset) -> None:
     """Raise ConfigError for an answer to an unknown call, and for one that does not fit its call."""
     ids = [step.asked.id for step in waiting]
     unknown = [str(each) for each in answers if each not in ids]
@@ -260,7 +260,7 @@ def _check_said(answers: Mapping[str, Any], waiting: Sequence[Step], tools: Tool
     for step in waiting:
         call_id = step.asked.id
         said = answers.get(call_id)
-        if call_id in answers and not _can_be_said(said, step):
+        if call_id in answers and not _is_valid_answer(said, step):
             raise _no_answer(f" the call {call_id!r}", said)
         if isinstance(said, Mapping) and not step.needs_words:
             _check_arguments(said, step, tools)
@@ -281,10 +281,10 @@ def _check_arguments(arguments: Mapping[str, Any], step: Step, tools: Toolset) -
         ) from error
 
 
-def check_waiting(steps: Iterable[Step], bench: ToolPolicyContext) -> None:
+def check_waiting(steps: Iterable[Step], policy_context: ToolPolicyContext) -> None:
     """Raise ConfigError if a waiting call would differ here: its tool is missing, or its folder is another one."""
     for step in steps:
-        postponed, tools = step.postponed, bench.tools
+        postponed, tools = step.postponed, policy_context.tools
         if postponed is None or step.result is not None:
             continue
         if postponed.inner_run:  # the nested run checks its calls when it resumes
@@ -294,7 +294,7 @@ def check_waiting(steps: Iterable[Step], bench: ToolPolicyContext) -> None:
             tools = _tools_of(step.call.name, tools)
         if postponed.decision is None:
             continue
-        tool, here = _tool_there(postponed.asked.name, tools), bench.workspace.folder
+        tool, here = _tool_there(postponed.asked.name, tools), policy_context.workspace.folder
         if tool.is_in_workspace and postponed.folder not in ("", here):
             raise ConfigError(
                 f"The call of {tool.name!r} waits for approval in {postponed.folder!r}, but the workspace is {here!r}. "
@@ -331,7 +331,7 @@ def _no_answer(to: str, said: object) -> ConfigError:
     )
 
 
-def _can_be_said(said: object, step: Step) -> bool:
+def _is_valid_answer(said: object, step: Step) -> bool:
     """Whether the answer fits this call; a call that waits for a text takes any value."""
     if step.needs_words:
         return said is not None and not callable(said)
@@ -361,9 +361,9 @@ class _LaterAnswers:
         if asked != call:
             return None
         del self._said[call.id]
-        return partial(_as_said, said)
+        return partial(_prepared_answer, said)
 
 
-def _as_said(said: Any, request: ApprovalRequest) -> Any:
+def _prepared_answer(said: Any, request: ApprovalRequest) -> Any:
     is_word = isinstance(said, bool) and request.decision.rule == WORDS
     return ("yes" if said else "no") if is_word else said

@@ -41,23 +41,10 @@ from agentkit.text_encoding import sentence
 
 
 def judged_by(guardrail: Guardrail, value: Any, budget: Budget) -> Generator[CallFunction, None, Any]:
-    """Call a check on a value. Raises ValueError if it refuses, RunError if it fails, LimitExceeded on timeout."""
+    """Call a guardrail on a value; returns and raises what `Guardrail.outcome` does."""
     question = CallFunction(guardrail.function, (value,), budget.seconds_left)
     yield question
-    answer, late = question.answer, budget.out_of_time()
-    if late is not None:
-        raise LimitExceeded(late.reason)
-    if isinstance(value, str) and not isinstance(answer, str | Exception | None):
-        kind = type(answer).__name__
-        raise RunError(
-            f"The guardrail {guardrail.name} returned {kind} for a text; it returns None to pass, or another text."
-        )
-    match answer:
-        case ValueError() | AssertionError() as refusal:
-            raise ValueError(guardrail.refusal(refusal)) from refusal
-        case Exception() as fault:
-            raise RunError(f"The guardrail {guardrail.name} failed ({type(fault).__name__}: {fault}).") from fault
-    return answer
+    return guardrail.outcome(value, question.answer, budget.out_of_time())
 
 
 _FEWEST_LAST_TOKENS = 200
@@ -84,7 +71,7 @@ class RunLoop:
         self.progress = run.progress
         self.iteration = self.progress.iterations
         self.repeats = Repeats(self.progress.tool_calls)
-        self.max_iterations = budget.limits.iterations or budget.max_iterations
+        self.max_iterations = budget.max_iterations
         self.iterations = 0
         self.was_done = False
         self.grants: dict[int, Grants] = {}
@@ -104,10 +91,10 @@ class RunLoop:
         refusal: AgentKitError | None = None
         try:
             yield from self.asking.instruct()
-            prompt, refusal = yield from self._checked_prompt(prompt)
+            prompt, refusal = yield from self._checked_prompt(prompt, is_first=True)
         except Exception as error:
             refusal = as_error(error)
-        record = self.plan.bench.workspace.record.id
+        record = self.plan.policy_context.workspace.record.id
         own = record if is_record_of(self.run.id, record) else ""  # a worker's changes are in its caller's record
         started = RunStarted(self.plan.agent, prompt, len(self.run.history), own)
         yield from tell(self.run, started)
@@ -126,7 +113,7 @@ class RunLoop:
         self.was_done = self.progress.is_answered and self.progress.status == "done"
         yield from tell(self.run, RunResumed("Continue where you stopped: the limit was raised." if is_landed else ""))
         if refusal is None and self.progress.prompt is not None:  # not sent to a model yet
-            _, refusal = yield from self._checked_prompt(self.progress.prompt)
+            _, refusal = yield from self._checked_prompt(self.progress.prompt, is_first=True)
         if refusal is not None:
             yield from self._fail(refusal)
         yield from self._go_on(self._process_results)
@@ -213,7 +200,7 @@ class RunLoop:
 
     def _use_tools(self) -> Steps:
         """Execute the requested tool calls, and act on their results."""
-        batch = ToolCallBatch(self.plan, self.asking.bench(), self.run, self.budget, self.repeats)
+        batch = ToolCallBatch(self.plan, self.asking.policy_context(), self.run, self.budget, self.repeats)
         yield from batch.use()
         if self.progress.steps:
             yield from self._end("paused")
@@ -226,11 +213,11 @@ class RunLoop:
 
     def _plan_of(self, lead: HandoffTarget) -> RunConfig:
         """The configuration of the agent that takes over; an agent that led before keeps its approvals for this run."""
-        self.grants[id(self.plan.lead)] = self.plan.bench.grants
-        plan = lead.plan_beside(self.plan)
+        self.grants[id(self.plan.lead)] = self.plan.policy_context.grants
+        plan = lead.config_from(self.plan)
         plan.room.recall(self.run.summary, self.run.history)
-        grants = self.grants.get(id(lead), plan.bench.grants)
-        return replace(plan, bench=replace(plan.bench, grants=grants))
+        grants = self.grants.get(id(lead), plan.policy_context.grants)
+        return replace(plan, policy_context=replace(plan.policy_context, grants=grants))
 
     def _limit(self) -> LimitReached | None:
         """The limit of iterations or of repeated calls if one is reached."""
@@ -315,22 +302,28 @@ class RunLoop:
         self.has_passed = True
         return None
 
-    def _checked_prompt(self, prompt: Content) -> Generator[Event | Question, None, tuple[Content, RunError | None]]:
-        """The prompt after the guardrails amended each of its texts, and the error if a guardrail refused it."""
+    def _checked_prompt(
+        self, prompt: Content, *, is_first: bool = False
+    ) -> Generator[Event | Question, None, tuple[Content, RunError | None]]:
+        """The prompt after the guardrails amended each of its texts, and the error if a guardrail refused it.
+
+        Concurrent guardrails check the first prompt at the same time as the first request.
+        """
         parts = [prompt] if isinstance(prompt, str) else list(prompt)
-        refusal: RunError | None = None
-        for place, guardrail in product(range(len(parts)), self.plan.answers.of("prompt")):
+        guardrails = self.plan.answers.of("prompt")
+        with_request = [each for each in guardrails if each.is_concurrent and is_first and not self.plan.has_hosted]
+        for place, guardrail in product(range(len(parts)), guardrails):
             part = parts[place]
-            if isinstance(part, str) and refusal is None:
+            if isinstance(part, str) and guardrail not in with_request:
                 try:
                     amended = yield from judged_by(guardrail, part, self.budget)
                     parts[place] = part if amended is None else str(amended)
                 except REFUSALS as error:
-                    text = f"The prompt was refused by {guardrail.name}: {error}"
-                    refusal = GuardrailRefused(text, guardrail=guardrail.name, stage="prompt", reason=str(error))
+                    return prompt, guardrail.prompt_refused(error)
                 except RunError as error:
-                    refusal = error
-        return str(parts[0]) if isinstance(prompt, str) else tuple(parts), refusal
+                    return prompt, error
+        self.asking.guards = [(each, part) for part in parts if isinstance(part, str) for each in with_request]
+        return str(parts[0]) if isinstance(prompt, str) else tuple(parts), None
 
     def _withhold(self) -> None:
         """Withhold a refused answer from the result; it stays in the messages as the model wrote it."""
@@ -347,12 +340,20 @@ class RunLoop:
         """End the run. Messages that were sent into it and not read yet stay in the conversation."""
         for message in self.inbox.close():
             yield from tell(self.run, InputReceived(message))
-        changes = self.plan.bench.workspace.record.diff
+        changes = self.plan.policy_context.workspace.record.diff
         yield from tell(self.run, RunEnded(status, self._text, str(self.error or ""), changes))
+
+    def failed(self, error: AgentKitError) -> RunFinished[Any]:
+        """The result so far as that of a failed run, after an exception from outside of the loop."""
+        self.inbox.close()
+        result = replace(self._result(), status="failed", error=error)
+        if isinstance(error, RunError):
+            error.result = result
+        return RunFinished(result)
 
     def _result(self) -> RunResult[Any]:
         value = self.value if self.progress.status == "done" or self._is_typed else self._text
-        known = {"record": self.plan.bench.workspace.record, "context": self.plan.context.value}
+        known = {"record": self.plan.policy_context.workspace.record, "context": self.plan.context.value}
         return RunResult.of(self.run, self.error, value, lead=self.lead, rules=self.plan.answers, **known)
 
     @property

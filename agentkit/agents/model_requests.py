@@ -15,11 +15,12 @@ from typing import Any
 
 from agentkit.agents.budget import FEWEST_TOKENS, Budget, Reservation
 from agentkit.agents.effects import AskModel, AskPerson, CallFunction, Question, Steps, tell
+from agentkit.agents.guardrails import Guardrail
 from agentkit.agents.run_config import CallingTool, RunConfig
 from agentkit.agents.tool_policy import ToolPolicyContext, judge_call
 from agentkit.decisions import Decision, Label, Verdict, strictest
 from agentkit.documents.search_terms import indexed, terms_of
-from agentkit.errors import BadResponse, ConfigError, ModelError, RunError
+from agentkit.errors import BadResponse, ConfigError, ModelError, RunError, Unreachable
 from agentkit.events import Event, HostedCallFinished, LimitReached, RequestFailed, Summarised
 from agentkit.levels import SafetyLevel
 from agentkit.llm.fallback import missed_told, requests_lost
@@ -261,16 +262,18 @@ class HostedToolUse:
         self._said: dict[tuple[str, str, str], Decision] = {}
         self._told: set[tuple[str, str, str]] = set()
 
-    def judge(self, names: Sequence[str], plan: RunConfig, bench: ToolPolicyContext, read: Sequence[Message]) -> Steps:
+    def judge(
+        self, names: Sequence[str], plan: RunConfig, policy_context: ToolPolicyContext, read: Sequence[Message]
+    ) -> Steps:
         """Decide which of these tools the provider can use for the next answer, given what was read."""
         self.offered = {}
         for name in names:
             call = ToolCall(f"hosted_{name}", name, "{}")
-            judged = strictest((judge_call(call, bench, read).decision, *_conditions(name, bench)))
-            decision = yield from self._decided(call, judged, plan, bench)
+            judged = strictest((judge_call(call, policy_context, read).decision, *_conditions(name, policy_context)))
+            decision = yield from self._decided(call, judged, plan, policy_context)
             if decision.allowed:
                 self.offered[name] = decision
-        self._labels = frozenset[Label]().union(*(bench.tools.find(name).labels for name in self.offered))
+        self._labels = frozenset[Label]().union(*(policy_context.tools.find(name).labels for name in self.offered))
 
     def permitted(self, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
         """The tool specs without the hosted tools that are not permitted."""
@@ -300,16 +303,16 @@ class HostedToolUse:
         return ToolResult(use.call.name, "ok", content, list(use.sources), decision=decision, labels=labels)
 
     def _decided(
-        self, call: ToolCall, decision: Decision, plan: RunConfig, bench: ToolPolicyContext
+        self, call: ToolCall, decision: Decision, plan: RunConfig, policy_context: ToolPolicyContext
     ) -> Generator[Event | Question, None, Decision]:
         """The decision on a tool, after asking a person if required; a refusal is emitted once."""
         key = plan.agent, call.name, decision.rule
         if decision.verdict is Verdict.ASK:
             reason = f"{decision.reason} {_FOR_ONE if decision.rule == FLOW else _FOR_RUN}"
             request = ApprovalRequest(plan.agent, call.name, {}, replace(decision, reason=reason), "", call.id)
-            decision = bench.grants.applied(request)
+            decision = policy_context.grants.applied(request)
             if not decision.allowed:
-                decision = self._said.get(key) or (yield from self._asked(request, plan, bench))
+                decision = self._said.get(key) or (yield from self._asked(request, plan, policy_context))
         if not decision.allowed and key not in self._told:
             self._told.add(key)
             withheld = replace(call, id=f"withheld_{len(self._told)}")
@@ -317,7 +320,7 @@ class HostedToolUse:
         return decision
 
     def _asked(
-        self, request: ApprovalRequest, plan: RunConfig, bench: ToolPolicyContext
+        self, request: ApprovalRequest, plan: RunConfig, policy_context: ToolPolicyContext
     ) -> Generator[Event | Question, None, Decision]:
         """Ask a person.
 
@@ -329,16 +332,19 @@ class HostedToolUse:
         why = _OTHER_ARGUMENTS if said.arguments is not None else _LATER if said.answer == Approval.LATER else ""
         approval = Approval.NO if why else Approval(said.answer)
         decision = answered(request.decision, ApproverAnswer(approval, said.text or why))
-        bench.grants.enter(request, approval)
+        policy_context.grants.enter(request, approval)
         if approval is Approval.NO or request.decision.rule != FLOW:
             self._said[request.agent, request.tool, request.decision.rule] = decision
         return decision
 
 
-def _conditions(name: str, bench: ToolPolicyContext) -> Iterator[Decision]:
+def _conditions(name: str, policy_context: ToolPolicyContext) -> Iterator[Decision]:
     """Decisions of rules that ask about or deny some arguments, as the arguments are not known in advance."""
     rules = (
-        rule for policy in bench.policies for rule in rules_from(policy.rules) if rule.is_about(name) and rule.where
+        rule
+        for policy in policy_context.policies
+        for rule in rules_from(policy.rules)
+        if rule.is_about(name) and rule.where
     )
     yield from (rule.decision({}) for rule in rules if rule.verdict is not Verdict.ALLOW)
 
@@ -354,12 +360,14 @@ _FREE = (None, "auto", "none")
 class ModelRequester:
     """The model requests of one run. `plan` is the configuration of the agent that currently leads it.
 
-    `narrowed` is the limit that shortened the newest answer, `left` the usage of a request that was
-    left before its end.
+    `narrowed` is the limit that shortened the newest answer, `left` the usage of a request that was left before its
+    end, `guards` the guardrails that check the prompt at the same time as the next request, each with a text of the
+    prompt.
     """
 
     def __init__(self, plan: RunConfig, run: SessionRun, budget: Budget) -> None:
         self.plan, self.run, self.budget = plan, run, budget
+        self.guards: list[tuple[Guardrail, str]] = []
         self.narrowed: LimitReached | None = None
         self.left = NO_USAGE
         self._reader: Tool[..., Any] | None = None
@@ -367,14 +375,14 @@ class ModelRequester:
         self._reads_on = False
         self.hosting = HostedToolUse(run, budget)
 
-    def bench(self) -> ToolPolicyContext:
+    def policy_context(self) -> ToolPolicyContext:
         """The context in which calls are judged, with the `read_more` tool once an output was shortened."""
-        bench = self.plan.bench
-        if not (self._reads_on or self.run.has_wholes) or READ_MORE in bench.tools.names:
-            return bench
+        policy_context = self.plan.policy_context
+        if not (self._reads_on or self.run.has_wholes) or READ_MORE in policy_context.tools.names:
+            return policy_context
         if self._reader is None:
             self._reader = read_more_tool(self.run.whole)
-        return replace(bench, tools=bench.tools + self._reader)
+        return replace(policy_context, tools=policy_context.tools + self._reader)
 
     def instruct(self) -> Steps:
         """Call the instruction function, if any. Raises its exception, or ConfigError if it does not return a text."""
@@ -392,10 +400,10 @@ class ModelRequester:
         if not plan.conditions:
             return
         met = yield from met_conditions(plan, self._read(), self.budget.seconds_left)
-        if met != plan.bench.met:
-            tools = plan.bench.tools
+        if met != plan.policy_context.met:
+            tools = plan.policy_context.tools
             tools, specs = offered(tools.without(FIND_TOOLS) if tools.searchable_names else tools, met)
-            self.plan = replace(plan, specs=specs, bench=replace(plan.bench, tools=tools, met=met))
+            self.plan = replace(plan, specs=specs, policy_context=replace(plan.policy_context, tools=tools, met=met))
 
     def _read(self) -> Sequence[Message]:
         """The whole conversation, including a prompt that is not sent yet."""
@@ -417,7 +425,7 @@ class ModelRequester:
         specs = () if order else self._specs(messages)
         hosted = [spec.name for spec in specs if spec.hosted is not None]
         if hosted or self.hosting.offered:
-            yield from self.hosting.judge(hosted, plan, self.bench(), messages)
+            yield from self.hosting.judge(hosted, plan, self.policy_context(), messages)
             specs = self.hosting.permitted(specs)
         request = Request(messages, instruction, specs, plan.answers.schema, self._settings())
         left = plan.room.left(request, plan.llm)
@@ -465,9 +473,12 @@ class ModelRequester:
         if reservation.max_tokens is not None:
             request = replace(request, settings={**request.settings, "max_tokens": reservation.max_tokens})
         layers = tuple(each for each in self.plan.middleware if each.stage == "request")
-        question = AskModel(request, self.plan.llm, self.budget.seconds_left, layers=layers)
+        left = self.budget.seconds_left
+        guards = tuple(CallFunction(each.function, (text,), left) for each, text in self.guards)
+        question = AskModel(request, self.plan.llm, left, layers=layers, guards=guards)
         with self._counting(question, reservation):
             yield question
+        yield from self._check_guards(question, reservation)
         answer = question.answer or BadResponse("The provider's stream ended without an answer.")
         if isinstance(answer, Exception) and not isinstance(answer, ModelError):
             self.budget.release(reservation)
@@ -500,6 +511,21 @@ class ModelRequester:
             self.budget.settle(reservation, self.left, self.plan.price)
             raise
 
+    def _check_guards(self, question: AskModel, reservation: Reservation) -> Steps:
+        """Raise the refusal or failure of a guardrail that checked the prompt meanwhile; the answer is discarded."""
+        answer = question.answer
+        try:
+            for (guardrail, text), asked in zip(self.guards, question.guards, strict=True):
+                guardrail.outcome(text, asked.answer, self.budget.out_of_time())
+        except (ValueError, RunError) as error:
+            refusal = error if isinstance(error, RunError) else guardrail.prompt_refused(error)
+            lost = Unreachable(str(refusal), code=ABANDONED) if answer is None else answer
+            spent = self._lost(lost) if isinstance(lost, ModelError) else getattr(lost, "usage", NO_USAGE)
+            self.budget.settle(reservation, spent, self.plan.price)
+            yield from tell(self.run, RequestFailed(str(refusal), type(refusal).__name__, spent))
+            raise refusal from error
+        self.guards = []
+
     def _lost(self, error: ModelError) -> Usage:
         """The usage that servers can charge although no answer arrived."""
         if error.missed:
@@ -527,11 +553,11 @@ class ModelRequester:
 
     def _specs(self, messages: Sequence[Message]) -> tuple[ToolSpec, ...]:
         """The tools offered now; tools found by search come after the initial ones."""
-        plan, bench = self.plan, self.bench()
+        plan, policy_context = self.plan, self.policy_context()
         specs = plan.specs
-        if plan.bench.tools.searchable_names:
-            specs = (*specs, *found_in(messages, plan.bench.tools, plan.bench.met))
-        return specs if bench is plan.bench else (*specs, bench.tools[READ_MORE].spec)
+        if plan.policy_context.tools.searchable_names:
+            specs = (*specs, *found_in(messages, plan.policy_context.tools, plan.policy_context.met))
+        return specs if policy_context is plan.policy_context else (*specs, policy_context.tools[READ_MORE].spec)
 
     def _most_tokens(self) -> int | None:
         """Maximum answer length: the user's setting, else the room in the learnt context window."""

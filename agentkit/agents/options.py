@@ -9,7 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Generic, Literal, TypedDict, TypeVar
 
 from agentkit.agents.guardrails import AnswerValidator, GuardrailFunction, MiddlewareFunction
 from agentkit.agents.human_approval import answer_later, is_approver
@@ -39,7 +39,7 @@ from agentkit.sessions.context_window import Window
 from agentkit.sessions.session import Session
 from agentkit.suggestions import closest
 from agentkit.tooling.json_schema import closed
-from agentkit.tooling.run_context import is_told_of_run
+from agentkit.tooling.run_context import ContextType, is_told_of_run
 from agentkit.tooling.tool import Tool, names_in_use
 from agentkit.tooling.toolset import AnyTool, Toolset
 from agentkit.tracing.listeners import Listener
@@ -55,7 +55,7 @@ Unlabelled = Literal["allow", "ask"]
 """What happens to calls of tools without a safety level."""
 
 
-class AgentOptions(TypedDict, total=False):
+class AgentOptions(TypedDict, Generic[ContextType], total=False):
     """The keyword arguments of Agent except `output_type`, which determines the type parameter."""
 
     llm: LLM | None
@@ -64,7 +64,7 @@ class AgentOptions(TypedDict, total=False):
     policy: Policy | None
     rules: Iterable[Rule | Mapping[str, Any]]
     unlabelled: Unlabelled
-    approve: GivenApprover | Literal["later"] | None
+    approve: GivenApprover[ContextType] | Literal["later"] | None
     description: str | None
     remember: bool
     session: str | Session | None
@@ -72,11 +72,11 @@ class AgentOptions(TypedDict, total=False):
     window: Window | int | None
     handoffs: Iterable[HandoffTarget]
     workspace: str | Path | Workspace | None
-    guardrails: Iterable[GuardrailFunction]
+    guardrails: Iterable[GuardrailFunction[ContextType]]
     middleware: Iterable[MiddlewareFunction]
     tool_calling: Literal["text"] | None
     dry_run: bool
-    context: Any
+    context: ContextType | None
     listeners: Iterable[Listener]
 
 
@@ -150,7 +150,7 @@ def checked(name: str, value: _Value) -> _Value:
     return value
 
 
-def if_said(name: str, value: _Value) -> _Value:
+def checked_optional(name: str, value: _Value) -> _Value:
     """Validate a value unless it is None. Raises ConfigError."""
     return value if value is None else checked(name, value)
 
@@ -181,7 +181,7 @@ def listeners_from(given: Iterable[_Value]) -> list[_Value]:
 
 def llm_from(llm: LLM | None, model: str | None, name: str = "") -> LLM | None:
     """Validate the client. Raises ConfigError if a model is given too, or in place of the agent's name."""
-    if if_said("llm", llm) is not None and model is not None:
+    if checked_optional("llm", llm) is not None and model is not None:
         raise ConfigError("Give llm= or model=, not both: an LLM already has its model.")
     if llm is None and model is None and ":" in name and name.partition(":")[0] in PROVIDERS:
         raise ConfigError(f"The first argument is what the agent is called. Write Agent(model={name!r}).")
@@ -235,17 +235,17 @@ def checked_listener(listener: _Value) -> _Value:
     return listener
 
 
-def leads_from(agents: Iterable[HandoffTarget]) -> dict[str, HandoffTarget]:
+def handoffs_from(agents: Iterable[HandoffTarget]) -> dict[str, HandoffTarget]:
     """Agents by name. Raises ConfigError for an invalid agent and for duplicate names."""
     leads: dict[str, HandoffTarget] = {}
-    for agent in checked_leads("handoffs", agents):
+    for agent in checked_agents("handoffs", agents):
         if agent.name in leads:
             raise ConfigError(f"Two agents to hand off to are called {agent.name!r}; give each its own name.")
         leads[agent.name] = agent
     return leads
 
 
-def checked_leads(argument: str, agents: Iterable[HandoffTarget]) -> list[HandoffTarget]:
+def checked_agents(argument: str, agents: Iterable[HandoffTarget]) -> list[HandoffTarget]:
     """Validate a list of agents. Raises ConfigError."""
     if agents == ():
         return []
@@ -258,7 +258,9 @@ def checked_leads(argument: str, agents: Iterable[HandoffTarget]) -> list[Handof
 def content_from(prompt: Prompt) -> Content:
     """Convert a prompt to message content. Raises ConfigError for an invalid prompt or an unreadable file."""
     if isinstance(prompt, str):
-        return prompt
+        if prompt.strip():
+            return prompt
+        raise ConfigError(f"The prompt is empty: {prompt!r}. Pass a text, an Image, a File or the Path of one.")
     parts = (prompt,) if isinstance(prompt, _PARTS) else prompt
     if not isinstance(parts, list | tuple) or not parts or not all(isinstance(part, _PARTS) for part in parts):
         is_said = isinstance(parts, Mapping) or (isinstance(parts, list | tuple) and any(map(_is_message, parts)))
@@ -321,7 +323,7 @@ def _labelled(message: Message, called: Mapping[str, str], tools: Toolset) -> Me
     return replace(message, name=name, labels=labels)
 
 
-def _policy_that_is_said(given: Policy | None) -> Policy:
+def _explicit_policy(given: Policy | None) -> Policy:
     """Validate a replacement policy; None is refused, as the default can allow more than the current policy."""
     if given is None:
         raise ConfigError("An agent has a policy: set one, such as Policy('SAFE'). The level alone is policy.level.")
@@ -331,14 +333,14 @@ def _policy_that_is_said(given: Policy | None) -> Policy:
 SETTABLE: Mapping[str, Callable[[Any], Any]] = {
     **{name: partial(checked, name) for name in ("name", "max_iterations", "dry_run", "remember", "unlabelled")},
     "approve": approver_from,
-    "description": partial(if_said, "description"),
+    "description": partial(checked_optional, "description"),
     "instruction": instruction_from,
     "tools": tools_from,
-    "policy": _policy_that_is_said,
+    "policy": _explicit_policy,
     "limits": limits_from,
     "workspace": workspace_from,
     "listeners": listeners_from,
-    **dict.fromkeys(("leads", "context"), lambda value: value),
+    **dict.fromkeys(("handoff_targets", "context"), lambda value: value),
 }
 """The settable attributes of an agent, with their converters, which raise ConfigError."""
 

@@ -16,7 +16,7 @@ from agentkit.agents.budget import FEWEST_TOKENS, Budget, Known
 from agentkit.agents.guardrails import AnswerValidator
 from agentkit.agents.options import Prompt, content_from
 from agentkit.agents.result import Resumption, RunFinished, RunResult, as_error
-from agentkit.agents.run_config import LINEAGE, find_lead
+from agentkit.agents.run_config import LINEAGE, find_agent
 from agentkit.agents.runner import ResumingAgent, Runner
 from agentkit.errors import AgentKitError, Cancelled, LimitExceeded, MissingExtra, RunError, SessionError
 from agentkit.events import Event, LimitReached, Milestone, RequestFailed, RunEnded, RunStarted
@@ -202,7 +202,7 @@ def earlier_result(agent: Runner, session: Session, prompt: Prompt) -> RunResult
     run = entries[0].run
     progress = RunState.of(entry.milestone for entry in entries if entry.run == run)
     asked = next((each.prompt for each in progress.milestones if isinstance(each, RunStarted)), None)
-    if asked is None or (asked != content_from(prompt) and not agent.answer_rules.of("prompt")):
+    if asked is None or (asked != content_from(prompt) and not agent.answer_validator.of("prompt")):
         raise SessionError(
             f"The session {session.name!r} belongs to another prompt. Map these prompts with another session= of the "
             f"agent, or delete that one with Session.open(place, {session.name!r}).delete()."
@@ -229,8 +229,10 @@ def rebuilt(
 
 def _rules(agent: Runner, name: str) -> AnswerValidator:
     """The answer rules of the agent of that name, which led last."""
-    lead = None if name in ("", agent.name) else find_lead(name, agent.leads)
-    return lead.answer_rules.or_type_of(agent.answer_rules) if isinstance(lead, Runner) else agent.answer_rules
+    lead = None if name in ("", agent.name) else find_agent(name, agent.handoff_targets)
+    return (
+        lead.answer_validator.or_type_of(agent.answer_validator) if isinstance(lead, Runner) else agent.answer_validator
+    )
 
 
 def stopped(agent: Runner, session: Session, run: str, milestones: Sequence[Milestone]) -> RunResult[Any]:

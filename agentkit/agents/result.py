@@ -24,16 +24,19 @@ from agentkit.sessions.conversation import fault_in
 from agentkit.sessions.export import unmade_approvals
 from agentkit.sessions.run_log import SessionRun, is_record_of
 from agentkit.sessions.run_state import RunState, Step
-from agentkit.tooling.run_context import RunContext
+from agentkit.suggestions import closest
+from agentkit.tooling.run_context import ContextType, RunContext
 from agentkit.undo import Undone
 from agentkit.usage import Cost, Limits, Usage
 from agentkit.workspace.journal import Record
 
 _FORMAT = 1
+_ALIKE = 0.8
+"""Similarity from which the name of a tool counts as a misspelling of another."""
 
 T = TypeVar("T")
 
-GivenApprover = Approver | Callable[[ApprovalRequest, RunContext[Any]], Said | Awaitable[Said]]
+GivenApprover = Approver | Callable[[ApprovalRequest, RunContext[ContextType]], Said | Awaitable[Said]]
 """The type of `approve=`: an approver, which can have a parameter annotated RunContext."""
 
 Answers = bool | Approval | str | GivenApprover | Mapping[str, Said]
@@ -68,6 +71,7 @@ class Resumption:
     answers: Answers | None = None
     limits: Limits | None = None
     agents: Sequence[Any] = ()
+    max_iterations: int | None = None
 
     def __post_init__(self) -> None:
         given: object = self.saved
@@ -149,7 +153,7 @@ class RunResult(Generic[T]):
     @classmethod
     def of(cls, run: SessionRun, error: AgentKitError | None, value: T | None, **known: Any) -> RunResult[T]:
         """Create the result of a finished run; `known` holds further fields: lead, record, context, rules."""
-        result = cls._told_by(run.progress, run.id, run.history, error, value=value, **known)
+        result = cls._from_state(run.progress, run.id, run.history, error, value=value, **known)
         if isinstance(error, RunError):
             error.result = result
         return result
@@ -163,10 +167,10 @@ class RunResult(Generic[T]):
         """
         run_id, progress, history = read_saved(text)
         why = "" if progress.ended is None else progress.ended.error
-        return RunResult._told_by(progress, run_id, history, RunError(why) if why else None, value=progress.text)
+        return RunResult._from_state(progress, run_id, history, RunError(why) if why else None, value=progress.text)
 
     @classmethod
-    def _told_by(
+    def _from_state(
         cls,
         progress: RunState,
         run_id: str,
@@ -227,7 +231,14 @@ class RunResult(Generic[T]):
         return (self.rules or AnswerValidator.of_agent(type(self.value), ())).read(self.value)
 
     def values(self, tool: str) -> list[Any]:
-        """The return values of the successful calls of a tool in this run, in order."""
+        """The return values of the successful calls of a tool in this run, in order.
+
+        Raises ConfigError for a misspelled name: a tool that neither the run has called nor the agent has.
+        """
+        called = {used.call.name for used in self.tool_calls}
+        known = called if self.lead is None else called.union(self.lead.tools.names)
+        if tool not in known and (meant := closest(tool, sorted(known), _ALIKE)):
+            raise ConfigError(f"No tool of this run is named {tool!r}. Did you mean {meant!r}?")
         return [used.result.value for used in self.tool_calls if used.call.name == tool and used.result.ok]
 
     @property
@@ -261,27 +272,35 @@ class RunResult(Generic[T]):
         """
         return Undone() if self.record is None else self.record.undo()
 
-    def resume(self, answers: Answers | None = None, *, limits: Limits | None = None) -> RunResult[T]:
+    def resume(
+        self, answers: Answers | None = None, *, limits: Limits | None = None, max_iterations: int | None = None
+    ) -> RunResult[T]:
         """Resume the run, blocking: after a pause, a limit or a failure.
 
         `answers` decides waiting calls: True or False for all, a text that is the reason for a refusal or the answer,
         or a mapping from `pending` ids to True, False, an Approval, such a text, or a dictionary of other arguments.
         Calls it does not name keep waiting, unless the agent has an approver; so do questions answered with True or
         False for all. Answers apply to these calls only; a function, as for `approve=`, is also asked about later ones.
-        `limits` apply to the rest of the run. Raises ConfigError for invalid answers, and SessionError if the run was
-        resumed since.
+        `limits` and `max_iterations` apply to the rest of the run. Raises ConfigError for invalid answers, and
+        SessionError if the run was resumed since.
         """
-        result: RunResult[T] = self._lead().run(self.resumption(answers, limits=limits))
+        result: RunResult[T] = self._lead().run(self.resumption(answers, limits=limits, max_iterations=max_iterations))
         return result
 
-    async def aresume(self, answers: Answers | None = None, *, limits: Limits | None = None) -> RunResult[T]:
+    async def aresume(
+        self, answers: Answers | None = None, *, limits: Limits | None = None, max_iterations: int | None = None
+    ) -> RunResult[T]:
         """Async version of `resume`."""
-        result: RunResult[T] = await self._lead().arun(self.resumption(answers, limits=limits))
+        result: RunResult[T] = await self._lead().arun(
+            self.resumption(answers, limits=limits, max_iterations=max_iterations)
+        )
         return result
 
-    def resumption(self, answers: Answers | None = None, *, limits: Limits | None = None) -> Resumption:
+    def resumption(
+        self, answers: Answers | None = None, *, limits: Limits | None = None, max_iterations: int | None = None
+    ) -> Resumption:
         """The run to resume, which an agent's `run`, `arun`, `stream` and `astream` take in place of a prompt."""
-        return Resumption(self, answers, limits)
+        return Resumption(self, answers, limits, max_iterations=max_iterations)
 
     def to_json(self) -> str:
         """Serialise the run, to resume it elsewhere with `agent.resume(text, answers)`. Contains the conversation.

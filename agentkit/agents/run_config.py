@@ -26,7 +26,7 @@ from agentkit.messages import ToolCall, ToolResult, ToolSpec
 from agentkit.safety.approval import Approver
 from agentkit.safety.policy import Policy
 from agentkit.sessions.session import Session
-from agentkit.tooling.run_context import NO_RUN, RunContext, ToolCondition
+from agentkit.tooling.run_context import NO_RUN, ContextType, RunContext, ToolCondition
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import NO_USAGE, Limits, Price, Usage
@@ -39,8 +39,8 @@ Instruction = (
     str
     | Callable[[], str]
     | Callable[[], Awaitable[str]]
-    | Callable[[RunContext[Any]], str]
-    | Callable[[RunContext[Any]], Awaitable[str]]
+    | Callable[[RunContext[ContextType]], str]
+    | Callable[[RunContext[ContextType]], Awaitable[str]]
 )
 """A system instruction: a text, or a function called once per run that returns it, optionally from the RunContext."""
 
@@ -53,15 +53,15 @@ class HandoffTarget(ABC):
     instruction: Instruction
     tools: Toolset
     policy: Policy
-    leads: Mapping[str, HandoffTarget]
+    handoff_targets: Mapping[str, HandoffTarget]
     """The agents it can hand the conversation to, by name."""
 
     @abstractmethod
-    def plan_beside(self, other: RunConfig) -> RunConfig:
+    def config_from(self, other: RunConfig) -> RunConfig:
         """The configuration of this agent for a run that `other` started."""
 
 
-def _nothing_said(_call: ToolCall) -> Approver | None:
+def _no_prepared_answer(_call: ToolCall) -> Approver | None:
     return None
 
 
@@ -80,22 +80,22 @@ class HandoffCall:
 class RunConfig:
     """The configuration of an agent for one run; `lead` is the agent itself.
 
-    `said` returns the answer given on resume for a waiting call, once; other runs do not inherit it. `known` holds
-    agents that the program named in addition to the handoffs. `written` is the instruction returned by an instruction
-    function. `conditions` maps the conditions of the tools to the name of a tool that has them; `bench.met` holds those
-    that are met.
+    `prepared_answer` returns the answer given on resume for a waiting call, once; other runs do not inherit it. `known`
+    holds agents that the program named in addition to the handoffs. `written` is the instruction returned by an
+    instruction function. `conditions` maps the conditions of the tools to the name of a tool that has them;
+    `policy_context.met` holds those that are met.
     """
 
     lead: HandoffTarget
     context: RunContext[Any]
     instruction: Instruction
     specs: tuple[ToolSpec, ...]
-    bench: ToolPolicyContext
+    policy_context: ToolPolicyContext
     llm: Callable[[], LLM]
     answers: AnswerValidator
     room: ContextBudget
     approve: Approver | None = None
-    said: Callable[[ToolCall], Approver | None] = _nothing_said
+    prepared_answer: Callable[[ToolCall], Approver | None] = _no_prepared_answer
     known: tuple[HandoffTarget, ...] = ()
     written: str = ""
     conditions: Mapping[ToolCondition, str] = field(default_factory=dict)
@@ -110,6 +110,11 @@ class RunConfig:
     def order(self) -> str:
         """The instruction as a text."""
         return self.instruction if isinstance(self.instruction, str) else self.written
+
+    @property
+    def has_hosted(self) -> bool:
+        """Whether a tool is run by the provider, which a request can start before its prompt was checked."""
+        return any(spec.hosted is not None for spec in self.specs)
 
     def price(self) -> tuple[Price | None, ...]:
         """The price of each model that can answer; None for an unknown price."""
@@ -127,8 +132,8 @@ class ParentRun:
     `depth` is 0 without a parent run. `read` holds the labels of what the parent runs have read; `found` collects the
     labels of what is read here. `context` is the RunContext of the parent run, `plan` its configuration if it runs in
     this process. `workspace` is that of the caller of an agent that runs as a tool. `attached` wraps the calls of a
-    program in the context managers of the run's listeners. `sitting` is the progress of the current tool call if the
-    calls it makes can wait for a person.
+    program in the context managers of the run's listeners. `call_progress` is the progress of the current tool call if
+    the calls it makes can wait for a person.
     """
 
     budget: Budget | None = None
@@ -142,7 +147,7 @@ class ParentRun:
     plan: RunConfig | None = None
     workspace: Workspace | None = None
     attached: Callable[[Any], Any] | None = None
-    sitting: CallProgress | None = None
+    call_progress: CallProgress | None = None
 
     def note(self, labels: frozenset[Label]) -> None:
         """Report the labels of what was read here to the parent run."""
@@ -172,24 +177,24 @@ def hearing(**changed: Any) -> Iterator[set[Label]]:
 
 
 def _workspace_of(plan: RunConfig | None) -> Workspace | None:
-    return None if plan is None else plan.bench.workspace
+    return None if plan is None else plan.policy_context.workspace
 
 
 class PausingTool(Tool[P, R]):
     """A tool whose call pauses while a call that it made waits for a person, for example the tool of an agent.
 
-    `sitting` is the progress of one call of a run; without it no nested call can wait.
+    `call_progress` is the progress of one call of a run; without it no nested call can wait.
     """
 
-    sitting: CallProgress | None = None
+    call_progress: CallProgress | None = None
 
-    def for_sitting(self, sitting: CallProgress) -> Self:
+    def with_progress(self, call_progress: CallProgress) -> Self:
         """The tool bound to one call of a run."""
-        return self._with(sitting=sitting)
+        return self._with(call_progress=call_progress)
 
     def run(self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None) -> ToolResult:
         """Run the tool; the result carries the labels of what was read meanwhile, and the pause if a call waits."""
-        with hearing(sitting=self.sitting, workspace=_workspace_of(LINEAGE.get().plan)) as found:
+        with hearing(call_progress=self.call_progress, workspace=_workspace_of(LINEAGE.get().plan)) as found:
             result = super().run(arguments, decision, timeout_seconds)
         return self._told(result, found)
 
@@ -197,12 +202,12 @@ class PausingTool(Tool[P, R]):
         self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None
     ) -> ToolResult:
         """Async version of `run`."""
-        with hearing(sitting=self.sitting, workspace=_workspace_of(LINEAGE.get().plan)) as found:
+        with hearing(call_progress=self.call_progress, workspace=_workspace_of(LINEAGE.get().plan)) as found:
             result = await super().arun(arguments, decision, timeout_seconds)
         return self._told(result, found)
 
     def _told(self, result: ToolResult, found: Set[Label]) -> ToolResult:
-        pause = None if self.sitting is None else self.sitting.pause
+        pause = None if self.call_progress is None else self.call_progress.pause
         return replace(result, labels=result.labels | found, pause=pause)
 
 
@@ -292,7 +297,7 @@ def agent_tool(
     Its level is the highest that a call of its tools can have without approval, including the tools of the agents it
     can hand over to.
     """
-    staff = [lead, *reachable(lead.leads)]
+    staff = [lead, *reachable(lead.handoff_targets)]
     level = max(min(each.policy.level, _level_of(each.tools)) for each in staff)
     return PausingTool(
         answer,
@@ -305,16 +310,16 @@ def agent_tool(
     )
 
 
-def find_lead(name: str, leads: Mapping[str, HandoffTarget]) -> HandoffTarget | None:
+def find_agent(name: str, handoff_targets: Mapping[str, HandoffTarget]) -> HandoffTarget | None:
     """The agent of that name among those reachable by handoffs, nearest first."""
-    return next((lead for lead in reachable(leads) if lead.name == name), None)
+    return next((lead for lead in reachable(handoff_targets) if lead.name == name), None)
 
 
-def reachable(leads: Mapping[str, HandoffTarget]) -> list[HandoffTarget]:
+def reachable(handoff_targets: Mapping[str, HandoffTarget]) -> list[HandoffTarget]:
     """All agents reachable by handoffs, each once, nearest first."""
-    found = list(leads.values())
+    found = list(handoff_targets.values())
     for lead in found:
-        found += [each for each in lead.leads.values() if not any(each is known for known in found)]
+        found += [each for each in lead.handoff_targets.values() if not any(each is known for known in found)]
     return found
 
 

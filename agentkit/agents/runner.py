@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Itera
 from contextlib import aclosing, closing, contextmanager, suppress
 from dataclasses import field, replace
 from functools import partial
-from typing import Any, Literal, Self, TypedDict, Unpack
+from typing import Any, Generic, Literal, Self, TypedDict, Unpack
 
 from agentkit import recording
 from agentkit._dataclass import dataclass
@@ -30,6 +30,7 @@ from agentkit.agents.result import (
     RunFinished,
     RunResult,
     RunStream,
+    as_error,
     pending_of,
     result_in,
 )
@@ -41,12 +42,12 @@ from agentkit.agents.run_config import (
     PausingTool,
     RunConfig,
     durable_scope,
-    find_lead,
+    find_agent,
     handoff_tools,
 )
-from agentkit.agents.tool_calls import unknown_lead
+from agentkit.agents.tool_calls import unknown_agent
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext
-from agentkit.errors import Cancelled, ConfigError, RunError, SessionError
+from agentkit.errors import Cancelled, ConfigError, ReplayError, RunError, SessionError
 from agentkit.event_rendering import content_text, error_text, one_line
 from agentkit.events import (
     Event,
@@ -67,7 +68,7 @@ from agentkit.safety.data_flow import labels_of
 from agentkit.sessions.run_log import SessionRun
 from agentkit.sessions.run_state import RunState
 from agentkit.sessions.session import Session
-from agentkit.tooling.run_context import RunContext
+from agentkit.tooling.run_context import ContextType, RunContext
 from agentkit.tracing.listeners import (
     ContextListener,
     Listener,
@@ -83,41 +84,98 @@ from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
 
 
-class EventDispatcher:
-    """Emits the events of one run to the agent's listeners; the list can grow during the run."""
+class ActiveRun:
+    """A run that has been set up: stores its events, counts them, and emits them to the agent's listeners.
 
-    def __init__(self, listeners: Sequence[Listener], loop: RunLoop, session: Session) -> None:
-        self._listeners, self._loop, self._session = listeners, loop, session
+    As a context manager it closes the run, and emits RunLeft if the block is left before the run has ended. `failure`
+    is the exception of a listener or of the session's store, or that the run was stopped.
+    """
+
+    def __init__(self, agent: Runner, task: _Task, run: SessionRun, loop: RunLoop, steps: Steps) -> None:
+        self.failure: Exception | None = None
+        self._agent, self._session, self._run, self._loop = agent, task.session, run, loop
         self._parent = LINEAGE.get().context.run
-        self.is_over = False
+        self._is_over = False
+        self._partial_answer = PartialAnswer(lambda: loop.plan.answers)
+        loop.inbox = task.inbox
+        around = [listener for listener in agent.listeners if is_surrounding(listener)]
+        self.steps = self._attached(steps, around) if around else steps
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        try:
+            if error is not None and not self._is_over:
+                self._emit(RunLeft("" if isinstance(error, GeneratorExit) else error_text(error)), is_last=True)
+        finally:
+            self._agent.count_usage(self._loop.asking.left)
+            self._run.close()
 
     def origin(self) -> Origin:
         """The origin of the current events of the run."""
         loop, session = self._loop, self._session
-        return Origin(loop.run.id, loop.plan.agent, self._parent, kept_name(session), loop.iteration)
+        described = getattr(loop.plan.lead, "description", None) or ""
+        return Origin(
+            loop.run.id, loop.plan.agent, self._parent, stored_name(session), loop.iteration, description=described
+        )
 
-    def tell(self, event: Event, *, is_last: bool = False) -> None:
-        """Emit an event to the listeners."""
-        self.is_over = is_last
-        if self._listeners:
-            tell(tuple(self._listeners), event, self.origin())
-
-    @contextmanager
-    def to_the_end(self) -> Iterator[None]:
-        """Emit RunLeft if the block is left before the run has ended."""
+    def events(self, event: Event, *, streaming: bool) -> list[Event]:
+        """Store and emit an event of the loop; returns the events for the caller. A failure is noted in `failure`."""
+        caught: list[Event] = []
         try:
-            yield
-        except BaseException as error:
-            if not self.is_over:
-                self.tell(RunLeft("" if isinstance(error, GeneratorExit) else error_text(error)), is_last=True)
-            raise
+            for each in self._partial_answer.with_partial_output(event) if streaming else (event,):
+                caught += [each] if self._process(each) else []
+        except Exception as error:
+            self.failure = error
+        return caught
 
-    def attached(self, steps: Steps) -> Steps:
-        """The steps of the run, with the listeners' context managers around model requests and tool calls."""
-        listeners = [listener for listener in self._listeners if is_surrounding(listener)]
-        return self._attached(steps, listeners) if listeners else steps
+    @property
+    def has_failed(self) -> bool:
+        """Whether the run must end now, because of a failure or because it was stopped."""
+        if not self._is_over and self.failure is None and self._loop.plan.context.stopping():
+            self.failure = Cancelled(_STOPPED)
+        return self.failure is not None
+
+    def failed(self, error: Exception) -> RunFinished[Any]:
+        """End the run after an exception from outside of the loop; its finished work stays stored and resumable.
+
+        Raises errors of the program and of a replay: ConfigError and ReplayError.
+        """
+        if isinstance(error, ConfigError | ReplayError):
+            raise error
+        with suppress(Exception):  # a broken store, whose error can be this one
+            self._run.close()
+        finished = self._loop.failed(as_error(error))
+        if not self._is_over:
+            self._is_over = True
+            for listener in tuple(self._agent.listeners):
+                with suppress(Exception):  # one listener has failed, and the others learn that the run is over
+                    tell((listener,), finished, self.origin())
+        return finished
+
+    def _process(self, event: Event) -> bool:
+        """Store, count and emit an event; returns whether the caller gets it too."""
+        if isinstance(event, Milestone):
+            self._run.keep(event)
+            recording.told(self._run.id, event)
+            if isinstance(event, RunEnded):
+                return False
+            self._agent.count(event)
+        is_last = isinstance(event, RunFinished)
+        if is_last:
+            self._run.close()
+        self._emit(event, is_last=is_last)
+        return True
+
+    def _emit(self, event: Event, *, is_last: bool = False) -> None:
+        """Emit an event to the listeners, whose list can grow during the run."""
+        self._is_over = is_last
+        if self._agent.listeners:
+            tell(tuple(self._agent.listeners), event, self.origin())
 
     def _attached(self, steps: Steps, listeners: Sequence[ContextListener]) -> Steps:
+        """The steps of the run, with the listeners' context managers around model requests and tool calls."""
         for step in steps:
             if isinstance(step, AskModel):
                 step.around = partial(self._around_request, listeners, step)
@@ -146,7 +204,7 @@ class EventDispatcher:
             work.result = results.get(judged.call.id)
 
 
-def tell_afterwards(
+def emit_afterwards(
     listeners: Sequence[Listener], known: Iterable[Event], new: Iterable[Event], source: Origin
 ) -> None:
     """Emit the new events of a run in another process to the listeners, after those they know."""
@@ -165,7 +223,7 @@ def _after(event: Event, source: Origin) -> Origin:
     return replace(source, agent=event.agent) if isinstance(event, HandedOff) else source
 
 
-def kept_name(session: Session) -> str:
+def stored_name(session: Session) -> str:
     """The name of a stored session; empty for a session in memory."""
     return "" if session.store is None else session.name
 
@@ -192,26 +250,28 @@ _MAX_LABEL_SOURCE_CHARS = 2_000
 _STOPPED = "The run was stopped. Its work is stored, and agent.resume() continues it."
 
 
-class RunOptions(TypedDict, total=False):
+class RunOptions(TypedDict, Generic[ContextType], total=False):
     """Options of a run that override those of the agent, except the output type."""
 
     limits: Limits | None
-    context: Any
+    max_iterations: int | None
+    context: ContextType | None
     session: Session | str | None
     model: str | None
     llm: LLM | None
 
 
-class MapOptions(TypedDict, total=False):
+class MapOptions(TypedDict, Generic[ContextType], total=False):
     """Options of each run of a batch."""
 
-    context: Any
+    max_iterations: int | None
+    context: ContextType | None
     session: Session | str | None
     model: str | None
     llm: LLM | None
 
 
-class ResumeOptions(MapOptions, total=False):
+class ResumeOptions(MapOptions[ContextType], total=False):
     """Options of a resumed run."""
 
 
@@ -262,10 +322,10 @@ class Runner(HandoffTarget):
 
     @llm.setter
     def llm(self, llm: LLM) -> None:
-        self._llm, self._own_llm = options.if_said("llm", llm), None
+        self._llm, self._own_llm = options.checked_optional("llm", llm), None
 
     @property
-    def known_llm(self) -> LLM | str | None:
+    def configured_llm(self) -> LLM | str | None:
         """The client if it exists, else the model's name, or None if the environment decides."""
         return self._llm or self._own_llm or self._model
 
@@ -295,10 +355,10 @@ class Runner(HandoffTarget):
     @session.setter
     def session(self, session: Session) -> None:
         with self._lock:
-            self._session = options.if_said("session", session)
+            self._session = options.checked_optional("session", session)
 
     @property
-    def known_session(self) -> Session | str | None:
+    def configured_session(self) -> Session | str | None:
         """The session if it was opened; else the name of the one to open, or None for a new one."""
         return self._session
 
@@ -316,7 +376,7 @@ class Runner(HandoffTarget):
             self._workspace = workspace
 
     @property
-    def answer_rules(self) -> AnswerValidator:
+    def answer_validator(self) -> AnswerValidator:
         """The output type and the checks of answers."""
         return self._answers
 
@@ -342,19 +402,19 @@ class Runner(HandoffTarget):
     @property
     def handoffs(self) -> tuple[HandoffTarget, ...]:
         """The agents that the conversation can be handed to; set it for agents that hand off to each other."""
-        return tuple(self.leads.values())
+        return tuple(self.handoff_targets.values())
 
     @handoffs.setter
     def handoffs(self, agents: Iterable[HandoffTarget]) -> None:
-        self.leads = options.leads_from(agents)
+        self.handoff_targets = options.handoffs_from(agents)
 
-    def plan_beside(self, other: RunConfig) -> RunConfig:
+    def config_from(self, other: RunConfig) -> RunConfig:
         """The configuration for a run that `other` started, with the same change record and parent policies."""
-        bench = other.bench
-        depth, is_dry = LINEAGE.get().depth, bench.workspace.dry_run
-        above = ParentRun(None, bench.policies[1:], other.approve, depth, is_dry, bench.above)
+        policy_context = other.policy_context
+        depth, is_dry = LINEAGE.get().depth, policy_context.workspace.dry_run
+        above = ParentRun(None, policy_context.policies[1:], other.approve, depth, is_dry, policy_context.above)
         context = replace(other.context, agent=self.name)
-        plan = self._plan(context, bench.workspace.record.id, above, self._client(None, other.llm))
+        plan = self._plan(context, policy_context.workspace.record.id, above, self._client(None, other.llm))
         return replace(plan, answers=plan.answers.or_type_of(other.answers), known=other.known)
 
     def _plan(
@@ -372,18 +432,20 @@ class Runner(HandoffTarget):
         workspace = self._caller_workspace(above.workspace, is_dry=is_dry)
         workspace = workspace or self.workspace.for_run(record, label, dry_run=is_dry, is_new=is_new)
         tools = self.tools.within(workspace)
-        if self.leads:
-            tools = tools + handoff_tools(self.leads.values())
+        if self.handoff_targets:
+            tools = tools + handoff_tools(self.handoff_targets.values())
         tools, specs = offered(tools)
         policies, grants = (self.policy, *above.policies), self._grants.for_run()
         asks = self.unlabelled == "ask"
         read = above.read | getattr(self.instruction, "labels", frozenset())
-        bench = ToolPolicyContext(tools, policies, grants, workspace, read, context=context, asks_about_unlabelled=asks)
+        policy_context = ToolPolicyContext(
+            tools, policies, grants, workspace, read, context=context, asks_about_unlabelled=asks
+        )
         approve, found = approver_in(context, self.approve, above), conditions_of(tools)
         order, rules, room = self.instruction, self._answers.within(context), self._room
         layers = tuple(each.within(context) for each in self._middleware)
         return RunConfig(
-            self, context, order, specs, bench, llm, rules, room, approve, conditions=found, middleware=layers
+            self, context, order, specs, policy_context, llm, rules, room, approve, conditions=found, middleware=layers
         )
 
     def _caller_workspace(self, above: Workspace | None, *, is_dry: bool) -> Workspace | None:
@@ -407,7 +469,7 @@ class Runner(HandoffTarget):
         scope = None if prompt is None or isinstance(prompt, Resumption) else durable_scope(given.get("session"))
         if scope is not None:
             return scope.events(self, prompt, streaming=streaming, **given)
-        return self._told(self._task(prompt, **given), streaming=streaming)
+        return self._run_events(self._task(prompt, **given), streaming=streaming)
 
     def aevents(
         self, prompt: Work, *, streaming: bool = False, **given: Unpack[RunArguments]
@@ -416,19 +478,19 @@ class Runner(HandoffTarget):
         scope = None if prompt is None or isinstance(prompt, Resumption) else durable_scope(given.get("session"))
         if scope is not None:
             return scope.aevents(self, prompt, streaming=streaming, **given)
-        return self._atold(self._task(prompt, **given), streaming=streaming)
+        return self._arun_events(self._task(prompt, **given), streaming=streaming)
 
-    def _streamed(self, prompt: Work, **given: Unpack[RunArguments]) -> RunStream[Any]:
+    def _stream_events(self, prompt: Work, **given: Unpack[RunArguments]) -> RunStream[Any]:
         """The events of a run with the text as it is written. Raises ConfigError in a durable function."""
         self._refuse_durable(given)
         task = self._task(prompt, **given)
-        return RunStream(self._told(task, streaming=True), task.inbox, options.content_from)
+        return RunStream(self._run_events(task, streaming=True), task.inbox, options.content_from)
 
-    def _astreamed(self, prompt: Work, **given: Unpack[RunArguments]) -> AsyncRunStream[Any]:
-        """Async version of `_streamed`."""
+    def _astream_events(self, prompt: Work, **given: Unpack[RunArguments]) -> AsyncRunStream[Any]:
+        """Async version of `_stream_events`."""
         self._refuse_durable(given)
         task = self._task(prompt, **given)
-        return AsyncRunStream(self._atold(task, streaming=True), task.inbox, options.content_from)
+        return AsyncRunStream(self._arun_events(task, streaming=True), task.inbox, options.content_from)
 
     def _refuse_durable(self, given: Mapping[str, Any]) -> None:
         if durable_scope(given.get("session")) is not None:
@@ -442,6 +504,7 @@ class Runner(HandoffTarget):
         *,
         session: Session | str | None = None,
         limits: Limits | None = None,
+        max_iterations: int | None = None,
         context: Any = None,
         output_type: Any = None,
         **client: Any,
@@ -450,7 +513,7 @@ class Runner(HandoffTarget):
         earlier = prompt if isinstance(prompt, Resumption) else Resumption()
         known = (context, earlier.context, self.context, LINEAGE.get().context.value)
         context = next((each for each in known if each is not None), None)
-        model = options.if_said("model", client.get("model"))
+        model = options.checked_optional("model", client.get("model"))
         given = options.llm_from(client.get("llm"), model)
         plan = LINEAGE.get().plan
         talk = _opened(session) or earlier.session or self._conversation(context, is_new=earlier is not prompt)
@@ -461,10 +524,11 @@ class Runner(HandoffTarget):
         task = _Task(
             work,
             talk,
-            options.if_said("limits", limits),
+            options.checked_optional("limits", limits),
             context,
             self._client(given if model is None else LLM(model=model), None if plan is None else plan.llm),
             earlier.rules if output_type is None else AnswerValidator.of_run(output_type),
+            options.checked_optional("max_iterations", max_iterations) or earlier.max_iterations,
         )
         _ = task.llm()
         for each in team_of(self):
@@ -473,14 +537,16 @@ class Runner(HandoffTarget):
 
     def _map_options(
         self,
+        max_iterations: int | None = None,
         context: Any = None,
         session: Session | str | None = None,
         model: str | None = None,
         llm: LLM | None = None,
     ) -> dict[str, Any]:
         """The validated options of the runs of a batch."""
-        given = options.llm_from(llm, options.if_said("model", model))
+        given = options.llm_from(llm, options.checked_optional("model", model))
         chosen = {"context": context, "session": _opened(session), "llm": given if model is None else LLM(model=model)}
+        chosen["max_iterations"] = options.checked_optional("max_iterations", max_iterations)
         return {name: value for name, value in chosen.items() if value is not None}
 
     def check_before_run(self, context: Any) -> None:
@@ -511,108 +577,83 @@ class Runner(HandoffTarget):
                 self._context_of = (session, context)
         return session
 
-    def _told(self, task: _Task, *, streaming: bool) -> Generator[Event, None, None]:
-        run, loop, steps = self._begun(task)
-        loop.inbox = task.inbox
-        growing, hearing = (
-            PartialAnswer(lambda: loop.plan.answers),
-            EventDispatcher(self.listeners, loop, task.session),
-        )
-        stopping = loop.plan.context.stopping
-        try:
-            with hearing.to_the_end(), closing(drive(hearing.attached(steps), streaming=streaming)) as events:
-                for event in events:
-                    for each in growing.with_partial_output(event) if streaming else (event,):
-                        if self._hear(each, run, hearing):
+    def _run_events(self, task: _Task, *, streaming: bool) -> Generator[Event, None, None]:
+        with self._set_up(task) as active:
+            try:
+                with closing(drive(active.steps, streaming=streaming)) as steps:
+                    for event in steps:
+                        yield from active.events(event, streaming=streaming)
+                        if active.has_failed:
+                            break
+            except Exception as error:
+                active.failure = error
+            if active.failure is not None:
+                yield active.failed(active.failure)
+
+    async def _arun_events(self, task: _Task, *, streaming: bool) -> AsyncGenerator[Event, None]:
+        with self._set_up(task) as active:
+            try:
+                async with aclosing(adrive(active.steps, streaming=streaming)) as steps:
+                    async for event in steps:
+                        for each in active.events(event, streaming=streaming):
                             yield each
-                    if stopping() and not hearing.is_over:
-                        raise Cancelled(_STOPPED)
-        finally:
-            self._count(loop.asking.left)
-            run.close()
+                        if active.has_failed:
+                            break
+            except Exception as error:
+                active.failure = error
+            if active.failure is not None:
+                yield active.failed(active.failure)
 
-    async def _atold(self, task: _Task, *, streaming: bool) -> AsyncGenerator[Event, None]:
-        run, loop, steps = self._begun(task)
-        loop.inbox = task.inbox
-        growing, hearing = (
-            PartialAnswer(lambda: loop.plan.answers),
-            EventDispatcher(self.listeners, loop, task.session),
-        )
-        stopping = loop.plan.context.stopping
-        try:
-            with hearing.to_the_end():
-                async with aclosing(adrive(hearing.attached(steps), streaming=streaming)) as events:
-                    async for event in events:
-                        for each in growing.with_partial_output(event) if streaming else (event,):
-                            if self._hear(each, run, hearing):
-                                yield each
-                        if stopping() and not hearing.is_over:
-                            raise Cancelled(_STOPPED)
-        finally:
-            self._count(loop.asking.left)
-            run.close()
-
-    def _begun(self, task: _Task) -> tuple[SessionRun, RunLoop, Steps]:
-        """Set up a new or resumed run: its log, its loop, and the loop's steps."""
-        lineage = LINEAGE.get()
+    def _set_up(self, task: _Task) -> ActiveRun:
+        """Set up a new or resumed run: its log, its configuration and its loop."""
+        lineage, resumption = LINEAGE.get(), task.prompt if isinstance(task.prompt, Resumption) else None
         if lineage.depth > MOST_DEPTH:
             raise RunError(
                 f"Agents can be nested {MOST_DEPTH} levels deep, and this run would be one level deeper. "
                 "Let an outer agent do the work."
             )
-        prompt, run = task.prompt, task.opened()
-        stopping = partial(self._is_stopping, self._stops, lineage.context.stopping)
-        context = RunContext(task.context, self.name, run.id, kept_name(task.session), stopping=stopping)
-        if isinstance(prompt, Resumption):
-            with _left_on_error(run):
-                record = run.progress.record
-                plan = self._plan(context, record or run.new_record_id(), lineage, task.llm, is_new=not record)
-                known = [*options.checked_leads("agents", prompt.agents), *prompt.returned]
-                plan = _led_by(self, run.progress, replace(task.asked_for(plan), known=tuple(known)), known)
-                plan = with_answers(plan, prompt.answers, run.progress.waiting)
-                loop = RunLoop(plan, run, self._budget(task.limits or prompt.limits, lineage), self._lead_of(task))
-                check_waiting(run.progress.steps.values(), loop.asking.bench())
-                lineage.note(labels_of([*run.history, *run.progress.messages]))
-                return run, loop, loop.resume()
-        with _left_on_error(run):
-            label = content_text(prompt)
-            plan = self._plan(context, run.new_record_id(), lineage, task.llm, is_new=True, prompt=label)
-            lineage.note(labels_of(run.history))
-            loop = RunLoop(task.asked_for(plan), run, self._budget(task.limits, lineage), self._lead_of(task))
-            return run, loop, loop.begin(prompt)
+        run = task.session.begin() if resumption is None else _reopened(task.session, resumption)
+        try:
+            plan = self._config_of(task, run, lineage)
+            if resumption is not None:
+                known = [*options.checked_agents("agents", resumption.agents), *resumption.returned]
+                plan = _leading_config(self, run.progress, replace(plan, known=tuple(known)), known)
+                plan = with_answers(plan, resumption.answers, run.progress.waiting)
+            limits = task.limits or (resumption and resumption.limits) or self.limits
+            budget = Budget(
+                limits, lineage.budget, recording.clock(), max_iterations=task.max_iterations or self.max_iterations
+            )
+            lead = self if task.session is self._session else ResumingAgent(self, task.session)
+            loop = RunLoop(plan, run, budget, lead)
+            if resumption is not None:
+                check_waiting(run.progress.steps.values(), loop.asking.policy_context())
+            lineage.note(labels_of([*run.history, *run.progress.messages]))
+            steps = loop.resume() if isinstance(task.prompt, Resumption) else loop.begin(task.prompt)
+            return ActiveRun(self, task, run, loop, steps)
+        except BaseException:
+            run.leave()  # another process can resume it
+            raise
 
-    def _lead_of(self, task: _Task) -> HandoffTarget:
-        """The agent that resumes the run: this one, in the session of the run."""
-        return self if task.session is self._session else ResumingAgent(self, task.session)
-
-    def _is_stopping(self, stops: int, above: Callable[[], bool]) -> bool:
-        return self._stops != stops or above()
-
-    def _budget(self, limits: Limits | None, lineage: ParentRun) -> Budget:
-        chosen = limits or self.limits
-        return Budget(chosen, lineage.budget, recording.clock(), max_iterations=self.max_iterations)
-
-    def _hear(self, event: Event, run: SessionRun, hearing: EventDispatcher) -> bool:
-        """Store the event and emit it to the listeners; returns whether the caller gets it too."""
-        if isinstance(event, Milestone):
-            run.keep(event)
-            recording.told(run.id, event)
-            if isinstance(event, RunEnded):
-                return False
-            self.count(event)
-        is_last = isinstance(event, RunFinished)
-        if is_last:
-            run.close()
-        hearing.tell(event, is_last=is_last)
-        return True
+    def _config_of(self, task: _Task, run: SessionRun, lineage: ParentRun) -> RunConfig:
+        """The configuration of a run, with the output type that was requested for it."""
+        stops, stopped_above = self._stops, lineage.context.stopping
+        session = stored_name(task.session)
+        context = RunContext(
+            task.context, self.name, run.id, session, stopping=lambda: self._stops != stops or stopped_above()
+        )
+        record = run.progress.record
+        label = "" if isinstance(task.prompt, Resumption) else content_text(task.prompt)
+        plan = self._plan(context, record or run.new_record_id(), lineage, task.llm, is_new=not record, prompt=label)
+        return plan if task.rules is None else replace(plan, answers=plan.answers.or_type_of(task.rules))
 
     def count(self, event: Event) -> None:
         """Add the usage an event reports, and note the labels of what was read."""
         if isinstance(event, ToolCallFinished):
             LINEAGE.get().note(event.result.labels)
-        self._count(spent_in(event))
+        self.count_usage(spent_in(event))
 
-    def _count(self, spent: Usage | None) -> None:
+    def count_usage(self, spent: Usage | None) -> None:
+        """Add to the usage of all runs of this agent."""
         if spent is not None and spent is not NO_USAGE:
             with self._lock:
                 self._usage += spent
@@ -628,28 +669,21 @@ class _Task:
     context: Any
     llm: Callable[[], LLM]
     rules: AnswerValidator | None = None
+    max_iterations: int | None = None
     inbox: Inbox = field(default_factory=Inbox)
-
-    def asked_for(self, plan: RunConfig) -> RunConfig:
-        """The configuration with this run's output type, if it has one."""
-        return plan if self.rules is None else replace(plan, answers=plan.answers.or_type_of(self.rules))
-
-    def opened(self) -> SessionRun:
-        """Open the run in its session. Raises SessionError if the run to resume does not exist."""
-        return _reopened(self.session, self.prompt) if isinstance(self.prompt, Resumption) else self.session.begin()
 
 
 class ResumingAgent(HandoffTarget):
     """An agent that resumes a run in the run's session instead of its own."""
 
     def __init__(self, agent: Runner, session: Session) -> None:
-        self.name, self.instruction, self.leads = agent.name, agent.instruction, agent.leads
+        self.name, self.instruction, self.handoff_targets = agent.name, agent.instruction, agent.handoff_targets
         self.tools, self.policy, self.description = agent.tools, agent.policy, agent.description
         self.agent, self.session = agent, session
 
-    def plan_beside(self, other: RunConfig) -> RunConfig:
+    def config_from(self, other: RunConfig) -> RunConfig:
         """The agent's configuration for a run that `other` started."""
-        return self.agent.plan_beside(other)
+        return self.agent.config_from(other)
 
     def run(self, resumption: Resumption) -> RunResult[Any]:
         """Resume a run, blocking."""
@@ -680,7 +714,7 @@ def _same(llm: LLM) -> LLM:
 
 def _opened(session: Session | str | None) -> Session | None:
     """The session of a run, given as such or by the name of a stored one. Raises ConfigError, SessionError."""
-    session = options.if_said("session", session)
+    session = options.checked_optional("session", session)
     return Session.open(name=session) if isinstance(session, str) else session
 
 
@@ -690,7 +724,7 @@ def team_of(agent: Runner) -> list[Runner]:
     for each in found:
         functions = [tool.function for tool in each.tools if isinstance(tool, PausingTool)]
         workers = [worker for function in functions for worker in getattr(function, "agents", ())]
-        others = [other for other in (*each.leads.values(), *workers) if isinstance(other, Runner)]
+        others = [other for other in (*each.handoff_targets.values(), *workers) if isinstance(other, Runner)]
         found += [
             other
             for place, other in enumerate(others)
@@ -699,16 +733,16 @@ def team_of(agent: Runner) -> list[Runner]:
     return found
 
 
-def _led_by(agent: Runner, progress: RunState, plan: RunConfig, known: Sequence[HandoffTarget]) -> RunConfig:
+def _leading_config(agent: Runner, progress: RunState, plan: RunConfig, known: Sequence[HandoffTarget]) -> RunConfig:
     """The configuration of the agent that led the run when it stopped. Raises ConfigError if that agent is unknown."""
     name = progress.agent
     if name in ("", agent.name):
         return plan
     named = {each.name: each for each in known}
-    lead = find_lead(name, agent.leads) or find_lead(name, named)
+    lead = find_agent(name, agent.handoff_targets) or find_agent(name, named)
     if lead is None:
-        raise unknown_lead(name, agent.name)
-    return lead.plan_beside(plan)
+        raise unknown_agent(name, agent.name)
+    return lead.config_from(plan)
 
 
 def _reopened(session: Session, resumption: Resumption) -> SessionRun:
@@ -732,13 +766,3 @@ def _reopened(session: Session, resumption: Resumption) -> SessionRun:
             "Save the run again with result.to_json()."
         )
     return run
-
-
-@contextmanager
-def _left_on_error(run: SessionRun) -> Iterator[None]:
-    """Release the run if it fails to start here, so that another process can resume it."""
-    try:
-        yield
-    except BaseException:
-        run.leave()
-        raise

@@ -94,7 +94,7 @@ class ResultNotes:
         result = with_handle(result, self.call.id)
         if self.is_edited:
             notes.append(f"{_EDITED}{self.call.arguments}")
-        if self.repeated_calls and before + 1 >= _told_at(self.repeated_calls):
+        if self.repeated_calls and before + 1 >= _noted_at(self.repeated_calls):
             notes.append(_AGAIN)
         return replace(result, content=f"{result.content}{_NOTE}{'; '.join(notes)}.]") if notes else result
 
@@ -123,7 +123,7 @@ class Repeats:
     def broken(self, repeated_calls: int | None) -> tuple[int, str] | None:
         """The highest repeat count and its tool, once it is `repeated_calls` beyond the note to the model."""
         self._read_on()
-        if not repeated_calls or self._most[0] < _told_at(repeated_calls) + repeated_calls:
+        if not repeated_calls or self._most[0] < _noted_at(repeated_calls) + repeated_calls:
             return None
         return self._most
 
@@ -141,7 +141,7 @@ class Repeats:
         self._read = len(self._calls)
 
 
-def _told_at(repeated_calls: int) -> int:
+def _noted_at(repeated_calls: int) -> int:
     """The repetition at which the note is added; at least the second call."""
     return max(repeated_calls, 2)
 
@@ -395,7 +395,7 @@ class ToolCallBatch:
     """The tool calls of the newest response. After `use`, `limit` and `lead` hold what follows from them."""
 
     plan: RunConfig
-    bench: ToolPolicyContext
+    policy_context: ToolPolicyContext
     run: SessionRun
     budget: Budget
     repeats: Repeats
@@ -451,7 +451,7 @@ class ToolCallBatch:
 
     @property
     def _persons(self) -> HumanApproval:
-        return HumanApproval(self.plan, self.bench, self.run, self.budget, self.within)
+        return HumanApproval(self.plan, self.policy_context, self.run, self.budget, self.within)
 
     def _prepared(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, JudgedCall | None]:
         """The call, ready to run; None if it already has its result or must wait."""
@@ -465,15 +465,15 @@ class ToolCallBatch:
         judged = yield from self._persons.decided(step, read)
         if judged is None or not (yield from self._may_go_on(judged, step, read)):
             return None
-        judged = judged if self.within else _seated(judged, step)
+        judged = judged if self.within else _with_progress(judged, step)
         yield from tell(self.run, ToolCallStarted(judged.call, judged.decision))
-        telling = self._telling(judged, step, read)
+        telling = self._notes_on(judged, step, read)
         if not judged.decision.allowed:
             yield from tell(self.run, ToolCallFinished(judged.call, telling.amend(judged.refusal())))
             return None
         layers = tuple(each for each in self.plan.middleware if each.stage == "call")
         guardrails = self._guardrails(telling, judged.tool)
-        again = partial(judge_call, bench=self.bench, read=read)
+        again = partial(judge_call, policy_context=self.policy_context, read=read)
         return replace(judged, amend=telling.amend, guardrails=guardrails, layers=layers, judge_again=again)
 
     def _guardrails(self, telling: ResultNotes, tool: Tool[..., Any] | None = None) -> ResultGuardrails | None:
@@ -483,7 +483,7 @@ class ToolCallBatch:
         most_chars = _MOST_WORDS_CHARS if tool is None else tool.max_chars
         return ResultGuardrails(guardrails, most_chars, telling.labelled) if guardrails else None
 
-    def _telling(self, judged: JudgedCall, step: Step, read: Sequence[Message]) -> ResultNotes:
+    def _notes_on(self, judged: JudgedCall, step: Step, read: Sequence[Message]) -> ResultNotes:
         """The notes on the call's result for the model."""
         is_edited = step.consent is not None and step.consent.arguments is not None
         labels = labels_of(read) if judged.call.name == READ_MORE else frozenset()
@@ -493,7 +493,7 @@ class ToolCallBatch:
     def _may_be_repeated(self, step: Step) -> bool:
         """Whether a call that was running when its run was killed can be repeated."""
         try:
-            return self.bench.tools.find(step.call.name).idempotent
+            return self.policy_context.tools.find(step.call.name).idempotent
         except UnknownTool:
             return False
 
@@ -510,9 +510,9 @@ class ToolCallBatch:
             return True
         if not isinstance(judged.tool, CallingTool):
             return (yield from replace(self._persons, within=step.call.name).relayed(inner))
-        bench = self.bench.within(judged.tool.tools, read, self._known(read))
-        among = replace(self._persons, bench=bench, within=step.call.name)
-        return (yield from among.settled(inner, [*read, *told_of(step.made)]))
+        policy_context = self.policy_context.within(judged.tool.tools, read, self._known(read))
+        among = replace(self._persons, policy_context=policy_context, within=step.call.name)
+        return (yield from among.settled(inner, [*read, *messages_of(step.made)]))
 
     def _answered_by_person(self, step: Step) -> Steps:
         """Make the person's answer, given now or earlier, the result of the call, with the labels of its tool."""
@@ -521,7 +521,7 @@ class ToolCallBatch:
             return
         result = failure(step.call.name, answer.text or _UNANSWERED, "denied")
         if answer.answer != Approval.NO:
-            name, tools = step.call.name, self.bench.tools
+            name, tools = step.call.name, self.policy_context.tools
             labels = tools.find(name).labels if name in tools.names else frozenset(Label)
             result = ToolResult(name, "ok", answer.text, value=answer.text, labels=labels)
             guardrails = self._guardrails(ResultNotes(step.call))
@@ -536,9 +536,11 @@ class ToolCallBatch:
 
     def _run(self, calls: tuple[JudgedCall, ...], read: Sequence[Message]) -> Steps:
         """Run the calls; finished results are stored even if the rest is interrupted."""
-        is_dry = self.bench.workspace.dry_run
+        is_dry = self.policy_context.workspace.dry_run
         plan, context, known = self.plan, self.plan.context.called("", read), self._known(read)
-        lineage = ParentRun(self.budget, self.bench.policies, plan.approve, 0, is_dry, known, None, context, plan)
+        lineage = ParentRun(
+            self.budget, self.policy_context.policies, plan.approve, 0, is_dry, known, None, context, plan
+        )
         question = UseTools(calls, {}, self.budget.seconds_left, lineage)
         postponed: list[ToolCallPostponed] = []
         try:
@@ -551,11 +553,11 @@ class ToolCallBatch:
                 elif result is not None:
                     self.run.progress.apply(ToolCallFinished(judged.call, result))
             for place, milestone in enumerate(postponed):
-                postponed[place] = self._told_apart(milestone, read)
+                postponed[place] = self._with_distinct_id(milestone, read)
                 self.run.progress.apply(postponed[place])
         yield from postponed
 
-    def _told_apart(self, milestone: ToolCallPostponed, read: Sequence[Message]) -> ToolCallPostponed:
+    def _with_distinct_id(self, milestone: ToolCallPostponed, read: Sequence[Message]) -> ToolCallPostponed:
         """The milestone with a unique id for the nested call, by which a person answers it.
 
         Ids are chosen by the models, so that one could give a call the id of another that a person is shown.
@@ -570,7 +572,7 @@ class ToolCallBatch:
     def _known(self, read: Sequence[Message]) -> frozenset[Label]:
         """The labels of everything read so far, including by finished calls of this response."""
         earlier = (step.result.labels for step in self.run.progress.steps.values() if step.result is not None)
-        return self.bench.above.union(labels_of(read), *earlier)
+        return self.policy_context.above.union(labels_of(read), *earlier)
 
     def _followed(self) -> Steps:
         """Act on the results once all are complete: hand off, or end the run with an answer."""
@@ -585,7 +587,7 @@ class ToolCallBatch:
 
     def _ends_run(self, tool: str) -> bool:
         try:
-            return self.bench.tools.find(tool).ends_run
+            return self.policy_context.tools.find(tool).ends_run
         except UnknownTool:
             return False
 
@@ -593,14 +595,14 @@ class ToolCallBatch:
         """The agent to hand off to. Raises ConfigError if it is unknown in this process."""
         if isinstance(result.value, HandoffTarget):
             return result.value
-        known = [*self.plan.lead.leads.values(), *self.plan.known]
+        known = [*self.plan.lead.handoff_targets.values(), *self.plan.known]
         lead = next((each for each in known if each.name == result.lead), None)
         if lead is None:
-            raise unknown_lead(result.lead, self.plan.agent)
+            raise unknown_agent(result.lead, self.plan.agent)
         return lead
 
 
-def told_of(made: Sequence[MadeCall]) -> list[Message]:
+def messages_of(made: Sequence[MadeCall]) -> list[Message]:
     """The calls that a program made, as messages with their results."""
     told: list[Message] = []
     for each in made:
@@ -609,17 +611,17 @@ def told_of(made: Sequence[MadeCall]) -> list[Message]:
     return told
 
 
-def _seated(judged: JudgedCall, step: Step) -> JudgedCall:
+def _with_progress(judged: JudgedCall, step: Step) -> JudgedCall:
     """The call with its progress attached, if calls that it makes can wait.
 
     They can wait in a top-level run, and in the run of an agent whose own tool call can wait.
     """
     tool, waits, above = judged.tool, step.within, LINEAGE.get()
-    if not isinstance(tool, PausingTool) or (above.depth and above.sitting is None):
+    if not isinstance(tool, PausingTool) or (above.depth and above.call_progress is None):
         return judged
     known = () if waits is step else (waits.postponed, waits.answer)
-    sitting = CallProgress(judged.call.name, step.made, tuple(each for each in known if each is not None))
-    return replace(judged, tool=tool.for_sitting(sitting), has_begun=waits is not step or bool(step.made))
+    call_progress = CallProgress(judged.call.name, step.made, tuple(each for each in known if each is not None))
+    return replace(judged, tool=tool.with_progress(call_progress), has_begun=waits is not step or bool(step.made))
 
 
 def _postponed(call: ToolCall, result: ToolResult) -> ToolCallPostponed:
@@ -656,7 +658,7 @@ def _shared(tool: Tool[..., Any] | None) -> list[object]:
     return [] if tool is None or tool.is_async else shared_by(tool.function)
 
 
-def unknown_lead(name: str, agent: str) -> ConfigError:
+def unknown_agent(name: str, agent: str) -> ConfigError:
     """The error for resuming a run that is led by an agent unknown to the program."""
     return ConfigError(
         f"The run is led by {name!r}, which is not among the handoffs of {agent!r}. Pass the agent with "

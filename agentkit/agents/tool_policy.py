@@ -361,39 +361,39 @@ class ToolPolicyContext:
         return replace(self, tools=tools, above=above)
 
 
-def judge_call(call: ToolCall, bench: ToolPolicyContext, read: Sequence[Message]) -> JudgedCall:
+def judge_call(call: ToolCall, policy_context: ToolPolicyContext, read: Sequence[Message]) -> JudgedCall:
     """Look up the tool, validate the arguments, and decide on the call, given what the model has read."""
     try:
-        tool = bench.tools.find(call.name)
+        tool = policy_context.tools.find(call.name)
     except UnknownTool as error:
         return JudgedCall(call, Decision(Verdict.DENY, UNKNOWN_TOOL, str(error), call.name[:MOST_EVIDENCE_CHARS]))
-    if not bench.met.issuperset(tool.conditions):
+    if not policy_context.met.issuperset(tool.conditions):
         reason = f"The tool {tool.name} is not offered now."
         return JudgedCall(call, Decision(Verdict.DENY, NOT_OFFERED, reason, remedy="Do without it."))
-    context = None if bench.context is None else bench.context.called(call.id, read)
+    context = None if policy_context.context is None else policy_context.context.called(call.id, read)
     arguments, own = tool.decide(call.arguments, context)
-    if bench.workspace.dry_run:
+    if policy_context.workspace.dry_run:
         level = own.level or tool.level
         if level is SafetyLevel.SYSTEM and not tool.is_in_workspace:
             return JudgedCall(call, _not_in_dry_run(tool.name))
         if (
             tool.is_in_workspace
         ):  # nothing changes, so no approval is needed; tools outside the workspace still send data
-            own = replace(own, level=min(level, *(policy.level for policy in bench.policies)))
+            own = replace(own, level=min(level, *(policy.level for policy in policy_context.policies)))
     try:
         spelled = tool.canonical(arguments) if arguments else arguments  # invalid arguments are empty
-        places = places_of(tool, arguments, bench.policies, bench.workspace)
-        decision = _judged_by_all(bench, tool, own, (arguments, spelled, places), read)
-        if any(policy.flow for policy in bench.policies):
+        places = places_of(tool, arguments, policy_context.policies, policy_context.workspace)
+        decision = _judged_by_all(policy_context, tool, own, (arguments, spelled, places), read)
+        if any(policy.flow for policy in policy_context.policies):
             brought = frozenset[Label]() if tool.spec.hosted is None else tool.labels
-            decision = judge_flow(read, tool.name, _written(tool, arguments), decision, bench.above, brought)
+            decision = judge_flow(read, tool.name, _written(tool, arguments), decision, policy_context.above, brought)
     except RecursionError:
         return JudgedCall(call, Decision(Verdict.DENY, BAD_ARGUMENTS, "The arguments nest too deeply to be judged."))
     return JudgedCall(call, decision, tool, arguments, expected=expected_folders(arguments, places))
 
 
 def _judged_by_all(
-    bench: ToolPolicyContext,
+    policy_context: ToolPolicyContext,
     tool: Tool[..., Any],
     own: Decision,
     known: tuple[Mapping[str, Any], Mapping[str, Any], CallFacts],
@@ -403,13 +403,13 @@ def _judged_by_all(
 
     With labels from parent agents, the prompt does not count as a person's own words.
     """
-    is_about_words = not bench.above and any(policy.is_about_words for policy in bench.policies)
+    is_about_words = not policy_context.above and any(policy.is_about_words for policy in policy_context.policies)
     arguments, canonical, places = known
     said = _said(tool, arguments, read) if is_about_words else frozenset[str]()
-    is_unlabelled = bench.asks_about_unlabelled and not tool.is_labelled
+    is_unlabelled = policy_context.asks_about_unlabelled and not tool.is_labelled
     facts = replace(places, said=said)
     level = SafetyLevel.SYSTEM if is_unlabelled else tool.level
-    judged = [policy.judge(tool.name, level, own, arguments, canonical, facts) for policy in bench.policies]
+    judged = [policy.judge(tool.name, level, own, arguments, canonical, facts) for policy in policy_context.policies]
     decision, egress = strictest(judged), any(each.egress for each in judged)
     if is_unlabelled and decision.rule == BY_LEVEL and decision.verdict is Verdict.ASK:
         decision = replace(decision, reason=_NO_LEVEL.format(tool.name), remedy=_SET_LEVEL)

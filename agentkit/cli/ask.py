@@ -278,7 +278,7 @@ def answer(order: AskOptions) -> int:
     if result is None:
         return _interrupted(session)
     if order.verbose:
-        tell(closing_line(result, agent.llm, time.monotonic() - began, kept_name(session)), faint=True)
+        tell(closing_line(result, agent.llm, time.monotonic() - began, stored_name(session)), faint=True)
     return ended(result, session)
 
 
@@ -364,9 +364,9 @@ def _run(
     status: StatusLine,
 ) -> RunResult[Any] | None:
     """Run to the end and write the answer; None if a person interrupted the run."""
-    wanted = wanted or agent.answer_rules.output
+    wanted = wanted or agent.answer_validator.output
     is_told = not (order.as_json or order.as_jsonl)
-    streams = is_told and order.output is None and not order.no_stream and not agent.holds_back
+    streams = is_told and order.output is None and not order.no_stream and not agent.withholds_text
     screen = Screen(status, agent.llm.model, shows_text=streams, shows_calls=is_told and not order.quiet)
     try:
         with _taped(order, agent, screen, output):
@@ -427,7 +427,7 @@ def ended(result: RunResult[Any], session: Session) -> int:
         return LIMIT
     if result.status == "paused":
         waiting = ", ".join(dict.fromkeys(pending.tool for pending in result.pending))
-        tell(f"The run waits for your answer about {waiting}.\n{go_on(result, kept_name(session))}")
+        tell(f"The run waits for your answer about {waiting}.\n{go_on(result, stored_name(session))}")
         return INTERRUPTED
     result.raise_for_status()
     calls = result.tool_calls
@@ -449,18 +449,18 @@ def _more(result: RunResult[Any], session: Session) -> str:
     if is_unpriced(result):
         return IGNORE_PRICE
     allow = f"Allow more with: --limit {result.limit}=NUMBER"
-    return "\n".join(filter(None, (go_on(result, kept_name(session)), allow if result.limit else "")))
+    return "\n".join(filter(None, (go_on(result, stored_name(session)), allow if result.limit else "")))
 
 
 def _interrupted(session: Session) -> int:
-    name = kept_name(session)
+    name = stored_name(session)
     tell("Interrupted.")
     if name and session.unfinished:
         tell("The work so far is stored. Continue with: agentkit -c")
     return INTERRUPTED
 
 
-def kept_name(session: Session) -> str:
+def stored_name(session: Session) -> str:
     """The name under which a session is stored; empty if it is not stored."""
     return session.name if session.store is not None and not is_brief(session) else ""
 

@@ -128,7 +128,7 @@ def new_session(place: str | None, question: str) -> Session:
     return session
 
 
-def known_session(place: str | None, name: str, otherwise: str = "") -> Session:
+def configured_session(place: str | None, name: str, otherwise: str = "") -> Session:
     """Open an existing session. Raises SessionError with the closest name and the hint `otherwise`."""
     names = [summary.name for summary in Session.summaries(place)]
     if name not in names:

@@ -139,7 +139,9 @@ def _provider() -> Iterator[Finding]:
 
 def _python_sandbox() -> Iterator[Finding]:
     from agentkit.sandbox.python import run_python
+    from agentkit.settings import sandbox_backend
 
+    yield Finding("sandbox", "ok", f"{sandbox_backend()}; AGENTKIT_SANDBOX=kernel or =docker chooses it")
     yield _tried("run_python", lambda: run_python("print(6 * 7)"))
 
 

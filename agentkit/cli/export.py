@@ -88,7 +88,7 @@ def _response(moment: StoryMoment, response: Response) -> Iterator[Markup]:
         yield element("p", "Cut short: this is as far as the answer came.", class_="remark")
     if response.tool_calls:
         wishes = [element("code", call.name) for call in response.tool_calls]
-        yield element("p", "wishes to call ", _listed(wishes), class_="wishes")
+        yield element("p", "calls ", _listed(wishes), class_="wishes")
     if response.message.reasoning:
         yield _folded("Reasoning", [element("p", response.message.reasoning, class_="said")])
     if moment.request is not None:

@@ -124,6 +124,9 @@ mcp.add_command(logout)
 @click.option(
     "--ask-client", is_flag=True, help="Ask the person at the client to approve calls; otherwise they are denied."
 )
+@click.option("--files", is_flag=True, help="Offer the files of the current folder as resources.")
+@click.option("--sessions", is_flag=True, help="Offer the transcripts of your sessions as resources.")
+@click.option("--prompts", multiple=True, metavar="NAME,...", help="Templates to offer as prompts. Repeatable.")
 @click.option("--http", is_flag=True, help="Serve streamable HTTP, and print URL and token.")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
 @click.option("--port", type=WholeNumber(0, 65_535), default=8000, show_default=True, help="0 for one that is free.")
@@ -131,7 +134,17 @@ mcp.add_command(logout)
     "--token", metavar="TEXT", help="The token that clients must send; also AGENTKIT_TOKEN. Random by default."
 )
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it is reached under. Repeatable.")
-def serve_tools(*, tools: tuple[str, ...], safety: str, ask_client: bool, http: bool, **address: Any) -> int:
+def serve_tools(
+    *,
+    tools: tuple[str, ...],
+    safety: str,
+    ask_client: bool,
+    files: bool,
+    sessions: bool,
+    prompts: tuple[str, ...],
+    http: bool,
+    **address: Any,
+) -> int:
     """Offer tools to an MCP client until it closes the input, or over HTTP until Ctrl-C.
 
     Every call is judged as a model's is. File tools and shell work in the current folder, and what they change can be
@@ -146,11 +159,26 @@ def serve_tools(*, tools: tuple[str, ...], safety: str, ask_client: bool, http: 
     chosen = tools_named(split_names(tools))
     workspace = Workspace(journal=Journal.of_this_machine()).for_run(label="mcp serve")
     approve: Any = "client" if ask_client else None
+    offered: dict[str, Any] = {"files": files, "sessions": sessions, "prompts": map(_prompt, split_names(prompts))}
+    where = _address(**address) if http else None
     try:
-        serve(chosen, http=_address(**address) if http else None, safety=safety, approve=approve, workspace=workspace)
+        serve(chosen, http=where, safety=safety, approve=approve, workspace=workspace, **offered)
     except KeyboardInterrupt:  # Ctrl-C stops the server
         return ANSWERED
     return ANSWERED
+
+
+def _prompt(name: str) -> Any:
+    """The template with this name as a prompt, whose arguments are its parameters and the input."""
+    from agentkit import Tool
+    from agentkit.cli.config import find_template
+
+    template = find_template(name)
+    names = [*template.parameters, "input"]
+    required = [each for each in template.parameters if each not in template.defaults]
+    schema = {"type": "object", "properties": {each: {"type": "string"} for each in names}, "required": required}
+    described = template.description or f"The template {name}."
+    return Tool.from_schema(name, described, schema, lambda **given: template.filled(given.pop("input", ""), given))
 
 
 def _address(*, token: str | None, **where: Any) -> Any:

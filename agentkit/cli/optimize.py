@@ -186,6 +186,7 @@ def rewritten(file: Path, instruction: str | None) -> str:
             new = parse_manifesto(text, file)
         except ConfigError:
             continue
-        if new == replace(old, instruction=instruction.strip()):
+        wanted = replace(old, instruction=instruction.strip(), tools=new.tools)  # some tools are made for each parse
+        if new == wanted and new.tools.names == old.tools.names:
             return text
     raise ConfigError(f"The instruction of {file} cannot be replaced. Put it there yourself, as the changes show.")

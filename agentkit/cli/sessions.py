@@ -197,9 +197,9 @@ def delete_session(*, name: str, place: str | None, yes: bool) -> int:
 
 def _session(name: str, place: str | None) -> Session:
     """Open an existing session. Raises SessionError if it does not exist."""
-    from agentkit.cli.conversations import known_session
+    from agentkit.cli.conversations import configured_session
 
-    return known_session(place, name)
+    return configured_session(place, name)
 
 
 def _is_confirmed(question: str) -> bool:

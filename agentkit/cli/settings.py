@@ -19,7 +19,7 @@ from agentkit.event_rendering import suggestion
 from agentkit.levels import SafetyLevel
 from agentkit.settings import environment, settings_file, state_folder
 from agentkit.text_encoding import split_lines
-from agentkit.usage import Limits
+from agentkit.usage import Limits, is_whole
 
 if TYPE_CHECKING:
     from agentkit.agents.agent import Agent
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from agentkit.tracing.listeners import Listener
 
 
-LIMIT_NAMES = tuple(each.name for each in fields(Limits))
+LIMIT_NAMES = ("iterations", *(each.name for each in fields(Limits)))
 """The names of the limits of a run."""
 
 _LIMIT_EXAMPLE = "--limit cost=0.10"
@@ -73,8 +73,11 @@ def _limits(value: object) -> dict[str, Any]:
 
 def _check_limits(limits: Mapping[str, Any]) -> None:
     """Raise ConfigError for values that are not limits, in the words of the command line."""
+    iterations = limits.get("iterations", 1)
+    if not is_whole(iterations, 1):
+        raise ConfigError(f"The limit iterations takes a whole number of at least 1. Got {iterations!r:.200}.")
     try:
-        Limits(**limits)
+        Limits(**{name: value for name, value in limits.items() if name != "iterations"})
     except ConfigError as error:
         text = re.sub(r"Limits\((\w+)=\) takes", r"The limit \1 takes", str(error)).replace(
             "or None for", "or none for"
@@ -465,7 +468,7 @@ class Settings:
     @property
     def limits(self) -> Limits:
         """The limits of a run."""
-        return Limits(**{name: self.of(f"limits.{name}") for name in LIMIT_NAMES})
+        return Limits(**{each.name: self.of(f"limits.{each.name}") for each in fields(Limits)})
 
     @property
     def tools(self) -> Toolset:
@@ -488,7 +491,7 @@ class Settings:
 
         # The client reads the environment itself, in its documented order.
         chosen = {key: self.values[key] for key in _PLACE}
-        is_own = self.made is not None and self.made.known_llm is not None and not any(map(self.is_flag, _PLACE))
+        is_own = self.made is not None and self.made.configured_llm is not None and not any(map(self.is_flag, _PLACE))
         if self.made is not None and is_own and model is None:
             return self._with_options(self.made.llm)
         aliases = self.of("aliases")
@@ -549,6 +552,7 @@ class Settings:
             own = data["instruction"] if self.values["instruction"].source != DEFAULT else coding.INSTRUCTION
             data["instruction"] = coding.coding_instruction(own, self.project)
         data |= {"llm": self.llm(), "limits": self.limits, "workspace": self.workspace, "listeners": self.listeners}
+        data["max_iterations"] = self.of("limits.iterations")
         return Agent(self.name, tools, **data, **more)
 
     def _ordered(
@@ -567,6 +571,7 @@ class Settings:
 
         agent = made.within(session or Session())
         agent.llm, agent.tools, agent.limits = self.llm(), self.tools, self.limits
+        agent.max_iterations = self.of("limits.iterations")
         agent.policy = replace(made.policy, level=self.of("safety"))
         if self.is_flag("instruction"):
             agent.instruction = self.of("instruction")
@@ -664,27 +669,28 @@ def _described(path: Path) -> tuple[Layer, dict[str, Any]]:
 
     if is_program(path):
         made = made_by(str(path))
-        return Layer(str(path), _said_by(made)), {"name": made.name, "made": made}
+        return Layer(str(path), _text_of(made)), {"name": made.name, "made": made}
     described = read_manifesto(path)
     if described.tool_calling is not None:  # its tools have other names
         from agentkit.agents.agent import Agent
 
         made = Agent.from_file(path)
-        return Layer(str(path), _said_by(made)), {"name": made.name, "made": made}
+        return Layer(str(path), _text_of(made)), {"name": made.name, "made": made}
     data: dict[str, Any] = {"instruction": described.instruction, "tools": described.tools.names}
     data |= {key: getattr(described, key) for key in ("model", "safety") if getattr(described, key) is not None}
     data["limits"] = _said_limits(described.limits or Limits())
+    data["limits"] |= {} if described.max_iterations is None else {"iterations": described.max_iterations}
     if described.session != own_session(path):
         data["session"] = described.session or ""
     return Layer(str(path), data), {"name": described.name, "workspace": described.workspace}
 
 
-def _said_by(made: Agent[Any]) -> dict[str, Any]:
+def _text_of(made: Agent[Any]) -> dict[str, Any]:
     """The settings of a program's agent: they override environment and files, and flags override them."""
     data: dict[str, Any] = {"safety": made.policy.level, "tools": made.tools.names}
     data["limits"] = {"iterations": made.max_iterations, **_said_limits(made.limits)}
-    if isinstance(made.known_session, str):
-        data["session"] = made.known_session
+    if isinstance(made.configured_session, str):
+        data["session"] = made.configured_session
     return data
 
 

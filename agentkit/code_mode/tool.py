@@ -18,7 +18,7 @@ from agentkit.agents.drivers import adrive, drive
 from agentkit.agents.effects import Steps
 from agentkit.agents.human_approval import without_waiting
 from agentkit.agents.run_config import LINEAGE, CallingTool, RunConfig, hearing
-from agentkit.agents.tool_calls import Repeats, ToolCallBatch, told_of
+from agentkit.agents.tool_calls import Repeats, ToolCallBatch, messages_of
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, judge_call
 from agentkit.code_mode.signatures import described, functions_of, parameters_of
 from agentkit.decisions import Decision, Label, Verdict
@@ -97,7 +97,7 @@ class ProgramCalls:
         self._told: list[str] = []
         self._number = self._refused = 0
         self._read: list[Message] = []
-        self._sitting = self._above.sitting
+        self._sitting = self._above.call_progress
         self._past = () if self._sitting is None else self._sitting.made
         waiting = () if self._sitting is None else self._sitting.waiting
         self._waited = next((each.call for each in waiting if isinstance(each, ToolCallPostponed)), None)
@@ -203,13 +203,13 @@ class ProgramCalls:
     def _batch(self, plan: RunConfig) -> ToolCallBatch:
         """The batch that runs calls of these tools within the run; without a pausable call nobody can answer later."""
         messages, budget = tuple(self._context.messages), self._above.budget or Budget(UNLIMITED)
-        history = (*messages, *told_of(self._past))
+        history = (*messages, *messages_of(self._past))
         run = SessionRun(Session(), self._context.run, RunState(), history, lambda: None)
         if self._sitting is None:
             plan = replace(plan, approve=without_waiting(plan.approve))
         within = "" if self._sitting is None else self._sitting.tool
-        bench = plan.bench.within(self._tools, messages, self._above.read)
-        return ToolCallBatch(plan, bench, run, budget, Repeats([]), within=within)
+        policy_context = plan.policy_context.within(self._tools, messages, self._above.read)
+        return ToolCallBatch(plan, policy_context, run, budget, Repeats([]), within=within)
 
     def _used(self, batch: ToolCallBatch, call: ToolCall) -> Steps:
         """Judge the call and run it, with the person's answer if it is the call that waited."""

@@ -133,7 +133,7 @@ class TrialConversation:
     def _played(self, user: SimulatedUser) -> str | None:
         if self._player is None:
             # A client created for a replay sends no requests, so it is not stored for later.
-            llm = Agent("user").llm if is_replaying() and user.player.known_llm is None else user.player.llm
+            llm = Agent("user").llm if is_replaying() and user.player.configured_llm is None else user.player.llm
             self._player = user.player.within(Session())
             self._player.llm = seeded(llm, self._seed)
         text = f"The agent says:\n{answer_of(self.runs[-1])}" if self.runs else _FIRST

@@ -85,7 +85,9 @@ def _apart(agent: Agent[Any], own: _Apart) -> Agent[Any]:
     own.done[id(agent)] = other
     if own.folder is not None:
         other.workspace = Workspace(own.folder, dry_run=agent.workspace.dry_run)
-    other.leads = {name: _apart(lead, own) if isinstance(lead, Agent) else lead for name, lead in agent.leads.items()}
+    other.handoff_targets = {
+        name: _apart(lead, own) if isinstance(lead, Agent) else lead for name, lead in agent.handoff_targets.items()
+    }
     return other
 
 
@@ -100,7 +102,7 @@ def _described(agent: Agent[Any], llm: LLM | None, seen: set[str]) -> list[Any]:
         return [agent.name]
     seen.add(agent.name)
     tools = [[tool.name, tool.description, plain(tool.parameters), tool.level.name] for tool in agent.tools]
-    schema = agent.answer_rules.schema
+    schema = agent.answer_validator.schema
     made_of = [
         agent.name,
         standing_order(agent),
@@ -110,7 +112,7 @@ def _described(agent: Agent[Any], llm: LLM | None, seen: set[str]) -> list[Any]:
         tools,
     ]
     asked = None if llm is None else [llm.provider, llm.model, plain(llm.settings)]
-    leads = [_described(lead, None, seen) for lead in agent.leads.values() if isinstance(lead, Agent)]
+    leads = [_described(lead, None, seen) for lead in agent.handoff_targets.values() if isinstance(lead, Agent)]
     return [*made_of, asked, None if schema is None else plain(schema.schema), leads]
 
 
@@ -201,7 +203,7 @@ def _with_models(name: str, agent: Tried, models: Sequence[str | LLM]) -> Iterat
 
 def _with_model(agent: Agent[Any], model: str) -> LLM:
     """The agent's client for another model, without the price of the first one."""
-    known = agent.known_llm
+    known = agent.configured_llm
     return known.with_model(model) if isinstance(known, LLM) else LLM(model=model)
 
 
@@ -239,7 +241,7 @@ def _touches_files(agent: Agent[Any], seen: set[int]) -> bool:
     if id(agent) in seen:
         return False
     seen.add(id(agent))
-    leads = (lead for lead in agent.leads.values() if isinstance(lead, Agent))
+    leads = (lead for lead in agent.handoff_targets.values() if isinstance(lead, Agent))
     return any(tool.is_in_workspace for tool in agent.tools) or any(_touches_files(lead, seen) for lead in leads)
 
 

@@ -504,17 +504,25 @@ class LLM:
         vectors, for models that support several; `settings` are sent unchanged. The list has `usage` and `cost`.
         Raises ModelError, and ConfigError if an item is not text or if the LLM cannot make embeddings.
         """
+        from agentkit.tracing.listeners import surrounded_embedding
+
         asked = self._vectors_asked(texts, dimensions, settings)
-        return _embeddings(taped(asked, lambda: _made(self._embedder().embed(asked.texts, asked.settings))))
+        with surrounded_embedding(asked, self.describe) as work:
+            made = work.made = taped(asked, lambda: _made(self._embedder().embed(asked.texts, asked.settings)))
+        return _embeddings(made)
 
     async def aembed(self, texts: Iterable[str], *, dimensions: int | None = None, **settings: Any) -> Embeddings:
         """Async version of `embed`."""
+        from agentkit.tracing.listeners import surrounded_embedding
+
         asked = self._vectors_asked(texts, dimensions, settings)
 
         async def make() -> VectorsMade:
             return _made(await self._embedder().aembed(asked.texts, asked.settings))
 
-        return _embeddings(await ataped(asked, make))
+        with surrounded_embedding(asked, self.describe) as work:
+            made = work.made = await ataped(asked, make)
+        return _embeddings(made)
 
     def _vectors_asked(self, texts: Iterable[str], dimensions: int | None, settings: Mapping[str, Any]) -> VectorsAsked:
         from agentkit.llm.embeddings import checked, checked_settings

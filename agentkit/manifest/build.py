@@ -68,7 +68,7 @@ def workers_of(agent: Agent[Any]) -> list[Agent[Any]]:
     own = [agent.approve, agent.instruction, agent.context, *agent.listeners]
     tools = [tool for _, tool in tools_of(agent)]
     conditions = [condition.function for tool in tools for condition in tool.conditions]
-    functions = [*own, *(guardrail.function for guardrail in agent.answer_rules.guardrails), *conditions]
+    functions = [*own, *(guardrail.function for guardrail in agent.answer_validator.guardrails), *conditions]
     return [each for held in (*tools, *functions) for each in agents_in(held)]
 
 
@@ -367,10 +367,10 @@ def _agent_facts(agent: Agent[Any], staff: _Named, home: Path) -> _Facts:
 def _own_facts(agent: Agent[Any]) -> _Facts:
     """The facts of the agent itself, without its tools and other agents."""
     guardrails = _apart(
-        [(f"{each.stage} {each.name}", code_of(each.function)) for each in agent.answer_rules.guardrails]
+        [(f"{each.stage} {each.name}", code_of(each.function)) for each in agent.answer_validator.guardrails]
     )
     rules = ((f"{number:03}", _rule(rule)) for number, rule in enumerate(agent.policy.rules, 1))
-    output = agent.answer_rules.schema
+    output = agent.answer_validator.schema
     yield ("approver",), approver_of(agent.approve)
     yield ("ceiling",), agent.policy.level.name.lower()
     yield ("class",), None if type(agent) is Agent else code_of(type(agent))
@@ -378,10 +378,10 @@ def _own_facts(agent: Agent[Any]) -> _Facts:
     yield ("flow",), agent.policy.flow
     yield ("output",), None if output is None else f"sha256:{digest_of({'schema': output.schema})}"
     yield ("policy",), None if type(agent.policy) is Policy else code_of(type(agent.policy))
-    yield ("session",), session_told(agent.known_session)
+    yield ("session",), session_told(agent.configured_session)
     yield from _under(("guardrails",), guardrails)
     yield from _under(("limits",), _limits(agent.limits, agent.max_iterations))
-    yield from _under(("model",), model_facts(agent.known_llm))
+    yield from _under(("model",), model_facts(agent.configured_llm))
     yield from _under(("rules",), rules)
     yield from _under(("unlabelled",), _unlabelled(agent))
 
@@ -430,11 +430,10 @@ def _made_by(tool: AnyTool, servers: _Named, staff: _Named) -> str:
 
 
 def _limits(limits: Limits, max_iterations: int) -> Iterator[tuple[str, Any]]:
+    yield "iterations", max_iterations
     for each in fields(Limits):
         value = getattr(limits, each.name)
-        if each.name == "iterations" and value is None:
-            yield each.name, max_iterations
-        elif isinstance(value, Price):
+        if isinstance(value, Price):
             yield each.name, price_told(value)
         else:
             yield each.name, value

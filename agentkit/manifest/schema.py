@@ -231,7 +231,8 @@ _PRICE = FactType(_is_text, "refuse, free, or a price", ranked("refuse"))
 _PRESENT = FactType(lambda value: value is True or _is_text(value), "true, or the name of code with its hash", remarked)
 
 LIMITS: Mapping[str, FactType] = {
-    each.name: _PRICE if each.name == "unknown_price" else _BOUND for each in fields(Limits)
+    "iterations": _BOUND,
+    **{each.name: _PRICE if each.name == "unknown_price" else _BOUND for each in fields(Limits)},
 }
 
 _AGENT: Mapping[str, FactType] = {

@@ -6,7 +6,6 @@ import asyncio
 import json
 import threading
 import weakref
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -146,10 +145,9 @@ _UNREAD = "New at the MCP server {server!r} since it was accepted; a person must
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The settings of a remote tool: level, limits and result labels."""
+    """The settings of a remote tool: level, length and labels of its results."""
 
     level: SafetyLevel
-    timeout_seconds: float | None
     max_chars: int
     labels: frozenset[Label]
 
@@ -162,31 +160,6 @@ def labels_of(level: SafetyLevel, labels: Iterable[Label | str] | None) -> froze
     return frozenset({Label.UNTRUSTED, *private})
 
 
-class Source(ServerResources):
-    """The server behind a tool: runs it by its remote name, and reports changes of its definition."""
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The short name of the server."""
-
-    @abstractmethod
-    def call(self, tool: str, /, **arguments: Any) -> Answer:
-        """Call a tool and wait for its answer."""
-
-    @abstractmethod
-    async def acall(self, tool: str, /, **arguments: Any) -> Answer:
-        """Call a tool and await its answer."""
-
-    @abstractmethod
-    def change_of(self, name: str) -> DefinitionChange | None:
-        """Return how the tool differs from its accepted definition."""
-
-    @abstractmethod
-    def again(self, name: str) -> RemoteTool:
-        """Return the tool with this remote name, from this instance of the server."""
-
-
 class RemoteTool(Tool[..., Any]):
     """A tool of an MCP server, called `name` locally. `shown` is its accepted definition, or None without one.
 
@@ -194,7 +167,9 @@ class RemoteTool(Tool[..., Any]):
     invalid.
     """
 
-    def __init__(self, server: Source, remote_name: str, name: str, shown: Definition | None, bounds: Bounds) -> None:
+    def __init__(
+        self, server: MCPServer, remote_name: str, name: str, shown: Definition | None, bounds: Bounds
+    ) -> None:
         schema = _ANYTHING if shown is None else _checked_schema(shown.schema, name)
         described = _UNREAD.format(server=server.name) if shown is None else shown.description
         self.__dict__.update(server=server, remote_name=remote_name, _parameters=GivenParameters(schema, name))
@@ -203,13 +178,13 @@ class RemoteTool(Tool[..., Any]):
             name,
             visible(described[:_MOST_DESCRIPTION_CHARS]),
             level=bounds.level,
-            timeout_seconds=bounds.timeout_seconds,
+            timeout_seconds=None,  # the connection limits the time, without that of a person who is asked
             max_chars=bounds.max_chars,
             labels=bounds.labels,
             judge=self._judge_call,
         )
 
-    server: Source
+    server: MCPServer
     remote_name: str
     """The server's name for the tool."""
 
@@ -231,7 +206,7 @@ class RemoteTool(Tool[..., Any]):
         return judged(self.server.name, self.name, self.server.change_of(self.remote_name), self.level)
 
     def __reduce_ex__(self, _protocol: Any) -> tuple[Any, ...]:
-        return _found_again, (self.server, self.remote_name)
+        return MCPServer.again, (self.server, self.remote_name)  # another process has its own connection
 
 
 class ResourceTool(RemoteTool):
@@ -328,16 +303,11 @@ def _plain(part: Any) -> Any:
     return [_plain(each) for each in part] if isinstance(part, list) else part
 
 
-def _found_again(server: Source, remote_name: str) -> RemoteTool:
-    """Find the tool in another process, which has its own connection."""
-    return server.again(remote_name)
-
-
 _TAKEN = frozenset({*all_tools.names, finish_tool.name, FIND_TOOLS, READ_MORE, "ask_user", "tell_user", "run_program"})
 """Names of built-in tools: a server's tool must not impersonate one of them, or match a rule written for one."""
 
 
-class MCPServer(Source):
+class MCPServer(ServerResources):
     """The tools of an MCP server: pass it among an agent's tools, or use `tools`.
 
     Args:
@@ -404,7 +374,9 @@ class MCPServer(Source):
         self._prefix, self._on_progress, self._approve, self._llm = prefix, on_progress, approve, llm
         self._own = resource_tools(self._target.name) if resources else {}
         self._timeout_seconds, self._connect_seconds, self._max_chars = timeout_seconds, connect_seconds, max_chars
-        self._pins = _pins_of(self._target, pins)
+        is_ours = pins is None and found.program is not None
+        folder_of_pins = settings.state_folder() / "mcp" if pins is None else Path(pins)
+        self._pins = None if is_ours else Pins(folder_of_pins, found.identity)
         self._taken: frozenset[str] = _TAKEN
         self._begin()
 
@@ -527,7 +499,7 @@ class MCPServer(Source):
 
     def _bounds(self, name: str, local_name: str) -> Bounds:
         level = level_of((name, local_name), self._levels)
-        return Bounds(level, self._timeout_seconds, self._max_chars, labels_of(level, self._labels))
+        return Bounds(level, self._max_chars, labels_of(level, self._labels))
 
     def _saw(self, listing: ToolListing) -> None:
         """Store the listed definitions; without pins, the first listing is accepted."""
@@ -545,14 +517,8 @@ class MCPServer(Source):
     ) -> Question[ToolOutput]:
         above, given = LINEAGE.get(), self._llm
         model = None if above.plan is None else above.plan.llm
-        caller = Caller(
-            self.name,
-            self._approve or above.approve,
-            model if given is None else lambda: given,
-            copy_context(),
-            loop,
-            above.context.run,
-        )
+        model, approve = model if given is None else lambda: given, self._approve or above.approve
+        caller = Caller(self.name, approve, model, copy_context(), loop, above.context.run)
         heard = None if self._on_progress is None else partial(self._on_progress, tool)
         return lambda server: server.call(tool, arguments, heard, caller)
 
@@ -608,12 +574,6 @@ def _notify(saw: Callable[[ToolListing], None] | None, listing: ToolListing) -> 
     """Pass the listed tools to the server object, if it still exists."""
     if saw is not None:
         saw(listing)
-
-
-def _pins_of(target: Target, folder: str | Path | None) -> Pins | None:
-    if folder is None and target.program is not None:
-        return None
-    return Pins(settings.state_folder() / "mcp" if folder is None else Path(folder), target.identity)
 
 
 def _answer_of(said: ToolOutput) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -125,21 +125,8 @@ _COMMAND = frozenset(("args", "command", "cwd", "env", "envFile"))
 _URLS = ("url", "serverUrl", "httpUrl")
 _URL = frozenset(("headers", *_URLS))
 _BOTH = frozenset(("disabled", "type"))
-_LEFT_OUT = frozenset(
-    (
-        "alwaysAllow",
-        "autoApprove",
-        "description",
-        "dev",
-        "gallery",
-        "icon",
-        "name",
-        "oauth",
-        "timeout",
-        "trust",
-        "version",
-    )
-)
+_ABOUT = frozenset(("description", "dev", "gallery", "icon", "name", "version"))
+_LEFT_OUT = _ABOUT | frozenset(("alwaysAllow", "autoApprove", "oauth", "timeout", "trust"))
 """Keys of other programs that can be ignored: they describe a server, or reduce the number of approvals."""
 
 _TYPES = {"stdio": _COMMAND, "http": _URL, "streamable-http": _URL, "streamableHttp": _URL}
@@ -181,8 +168,9 @@ def read_servers(
         _refuse_unknown(level if isinstance(level, Mapping) else (), listed)
         places = ConfigVariables(path, config.environment())
         left_out = [text for name in names for text in _left_out(name, listed[name])]
-        meant = [name for name in names if not (listed[name].get("disabled") or _is_sse(listed[name]))]
-        _refuse_sse_alone(names if only is not None and not meant else (), listed)
+        older = [name for name in names if listed[name].get("type") == "sse"]
+        meant = [name for name in names if not listed[name].get("disabled") and name not in older]
+        _refuse_older(older if only is not None and not meant else ())
         levels = level if isinstance(level, Mapping) else dict.fromkeys(meant, level)
         made = {name: _made(name, listed[name], places, levels.get(name, SafetyLevel.SYSTEM)) for name in meant}
     except ConfigError as error:
@@ -250,21 +238,16 @@ def _left_out(name: str, entry: Mapping[str, Any]) -> list[str]:
     """Describe the ignored settings of an entry."""
     if entry.get("disabled"):
         return [f"{name} is disabled."]
-    if _is_sse(entry):
+    if entry.get("type") == "sse":
         return [f"{name}: {_SSE}"]
     keys = [key for key in entry if key in _LEFT_OUT]
     return [f"{name}: {', '.join(keys)} {'is' if len(keys) == 1 else 'are'} ignored."] if keys else []
 
 
-def _refuse_sse_alone(names: Iterable[str], listed: Mapping[str, Any]) -> None:
-    """Raise ConfigError if servers were selected by name, and they are reached over SSE."""
-    faults = [text for name in names if _is_sse(listed[name]) for text in _left_out(name, listed[name])]
-    if faults:
-        raise ConfigError(" ".join(faults))
-
-
-def _is_sse(entry: Mapping[str, Any]) -> bool:
-    return entry.get("type") == "sse"
+def _refuse_older(names: Sequence[str]) -> None:
+    """Raise ConfigError if only servers over SSE were selected by name."""
+    if names:
+        raise ConfigError(" ".join(f"{name}: {_SSE}" for name in names))
 
 
 def _of_type(said: Mapping[str, Any], key: str, kind: Any) -> Any:

@@ -19,7 +19,7 @@ from agentkit.decisions import Label, Verdict
 from agentkit.errors import ConfigError, ToolError
 from agentkit.http_security import listening, origin_of
 from agentkit.levels import SafetyLevel
-from agentkit.mcp.sdk.server import PATH, MCPAuth, ServedResource, check_reach
+from agentkit.mcp.sdk.server import PATH, MCPAuth, ServedResource, check_reach, over_http, over_stdio, protocol_server
 from agentkit.messages import Message, ToolCall, ToolMessage, ToolResult
 from agentkit.safety.approval import NOBODY, Approval, ApprovalRequest, Approver, ApproverAnswer, Grants, answered
 from agentkit.safety.data_flow import labels_of
@@ -81,7 +81,7 @@ class ToolServerOptions(TypedDict, total=False):
     resources: Mapping[str, Callable[..., Any]]
     prompts: Iterable[Any]
     files: bool
-    sessions: Place
+    sessions: Place | bool
 
 
 class ToolServer:
@@ -101,7 +101,7 @@ class ToolServer:
         prompts: Functions that render a prompt from texts: they return a text, or a list of texts, Images and Files.
             Of an agent, the prompt is its instruction, followed by a message.
         files: Whether the files of the workspace are resources, read by `read_file` under the same policy.
-        sessions: Where sessions are stored, to offer their transcripts as resources.
+        sessions: Where sessions are stored, to offer their transcripts as resources; True for the default place.
 
     Data-flow rules consider everything that any client has read: a server is assumed to serve one person. Raises
     ConfigError.
@@ -120,7 +120,7 @@ class ToolServer:
         resources: Mapping[str, Callable[..., Any]] | None = None,
         prompts: Iterable[Any] = (),
         files: bool = False,
-        sessions: Place = None,
+        sessions: Place | bool = False,
     ) -> None:
         place = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
         self.tools = Toolset(tools).within(place)
@@ -141,16 +141,14 @@ class ToolServer:
         self.resources = [_resource(uri, read) for uri, read in (resources or {}).items()]
         if files:
             self.resources.append(self._files())
-        if sessions is not None:
-            self.resources.append(self._sessions(sessions))
+        if sessions is not None and sessions is not False:
+            self.resources.append(self._sessions(None if sessions is True else sessions))
         self._room = asyncio.Semaphore(most_calls)
         self._read: list[Message] = []  # the first call per label; clients cannot remove entries
         self._numbers = itertools.count(1)
 
     def protocol_server(self) -> Any:
         """Return a server object of the `mcp` package, to be run with its functions. Raises MissingExtra."""
-        from agentkit.mcp.sdk.server import protocol_server
-
         return protocol_server(self)
 
     def _files(self) -> ServedResource:
@@ -203,7 +201,12 @@ class ToolServer:
         """Return how nested calls of programs and agents are judged: by the server's policies and approver."""
         bench, read = self._bench, labels_of([*self._read])
         approve = partial(self._said, ask=None) if callable(self._approve) else None
-        return {"policies": bench.policies, "read": read, "dry_run": bench.workspace.dry_run, "approve": approve}
+        return {
+            "policies": bench.policies,
+            "read": read,
+            "dry_run": bench.workspace.dry_run,
+            "approve": approve,
+        }
 
     async def _approved(self, judged: JudgedCall, ask: Ask | None) -> JudgedCall:
         """Return the call with the approver's answer applied, if it needs approval."""
@@ -276,25 +279,14 @@ def serve(
     Over stdio, the protocol uses the streams of the process. Raises ConfigError and MissingExtra.
     """
     server = ToolServer(tools, **options).protocol_server()
-    asyncio.run(_over_stdio(server) if http is None else _over_http(server, http))
-
-
-async def _over_stdio(server: Any) -> None:
-    from agentkit.mcp.sdk.server import over_stdio
-
-    await over_stdio(server)
+    asyncio.run(over_stdio(server) if http is None else _over_http(server, http))
 
 
 async def _over_http(server: Any, address: Address) -> None:
-    from agentkit.mcp.sdk.server import over_http
-
-    gate = MCPAuth(address.token, (*_named(address.host), *address.hosts))
-    with listening(address.host, address.port) as listener:
+    host = address.host
+    named = () if ":" in host or not host.strip("0.") else (host,)  # neither a wildcard nor an IPv6 address
+    gate = MCPAuth(address.token, (*named, *address.hosts))
+    with listening(host, address.port) as listener:
         if address.when_ready is not None:
             address.when_ready(f"{origin_of(listener)}{PATH}", gate.token)
         await over_http(server, listener, gate)
-
-
-def _named(host: str) -> tuple[str, ...]:
-    """Return the address as an allowed host name, unless it is a wildcard or an IPv6 address."""
-    return () if ":" in host or not host.strip("0.") else (host,)

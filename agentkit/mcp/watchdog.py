@@ -16,7 +16,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentkit.sandbox.watchdog import kill_descendants
+from agentkit.sandbox.process_tree import kill_descendants
 
 GRACE_SECONDS = 1.0
 """Seconds that a server has to exit on its own after its input has ended."""

@@ -202,18 +202,18 @@ class ApproverAnswer:
     arguments: Mapping[str, Any] | None = None
 
     @classmethod
-    def of(cls, said: object) -> ApproverAnswer:
+    def of(cls, answer: object) -> ApproverAnswer:
         """Normalise what an approver returned or raised; None means that no approver is set."""
-        match said:
+        match answer:
             case ApproverAnswer():
-                return said
+                return answer
             case Approval():
-                return cls(said)
+                return cls(answer)
             case Mapping():
-                return cls(Approval.ONCE, arguments=said)
+                return cls(Approval.ONCE, arguments=answer)
             case True:
                 return cls(Approval.ONCE)
-        return cls(Approval.NO, _why_not(said))
+        return cls(Approval.NO, _why_not(answer))
 
 
 _ENDS = (".", "!", "?", "…", "。")
@@ -225,26 +225,26 @@ _MISTAKEN = frozenset(
 """Texts that express consent, so that returning one of them is a mistake: a text is a reason for a refusal."""
 
 
-def is_mistaken(said: object) -> bool:
+def is_mistaken(answer: object) -> bool:
     """Whether the answer is a text that expresses consent; texts mean refusal, and code that approves returns True."""
-    return isinstance(said, str) and not isinstance(said, Approval) and said.strip(" .!").casefold() in _MISTAKEN
+    return isinstance(answer, str) and not isinstance(answer, Approval) and answer.strip(" .!").casefold() in _MISTAKEN
 
 
-def _why_not(said: object) -> str:
+def _why_not(answer: object) -> str:
     """The reason for the refusal that an answer, exception or missing answer amounts to."""
-    match said:
+    match answer:
         case None:
             return "There is nobody to approve it."
         case Exception():
-            return f"It could not be approved: the approver failed ({type(said).__name__}: {said})."
-        case str() if is_mistaken(said):
-            return f"It could not be approved: the approver returned the text {said!r}; return True to approve."
-        case str() if said.strip():
-            words = said.rstrip()
+            return f"It could not be approved: the approver failed ({type(answer).__name__}: {answer})."
+        case str() if is_mistaken(answer):
+            return f"It could not be approved: the approver returned the text {answer!r}; return True to approve."
+        case str() if answer.strip():
+            words = answer.rstrip()
             return f"Approval was refused: {words}{'' if words.endswith(_ENDS) else '.'}"
         case bool() | str():
             return "Approval was refused."
-    return f"It could not be approved: the approver returned {type(said).__name__}; return True to approve."
+    return f"It could not be approved: the approver returned {type(answer).__name__}; return True to approve."
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ FLOW = "flow"
 
 _SHOWN_CHARS = 80
 _CARRIES_NOTHING = 1_000
-_MAX_LEAVES, _MAX_NUMBERS, _MAX_SAID_CALLS = 8, 3, 5
-_MAX_SAID_LEAVES = 100
+_MAX_LEAVES, _MAX_NUMBERS, _MAX_FREE_CALLS = 8, 3, 5
+_MAX_WRITTEN_LEAVES = 100
 _MAX_PLACES = 1_000
 """Maximum number of matches examined per text: a pasted text can contain a word a million times."""
 
@@ -68,7 +68,7 @@ def judge_flow(
     causes = [_cause(messages, label) or others.get(label) for label in _CAUSES]
     if None in causes:
         return decision
-    if not above and _is_said(messages, arguments) and _other_calls_of(messages, tool) < _MAX_SAID_CALLS:
+    if not above and _all_written_by_user(messages, arguments) and _other_calls_of(messages, tool) < _MAX_FREE_CALLS:
         return decision
     reason = (
         f"The call could carry data out of a conversation that has read untrusted text, by {causes[0]}, "
@@ -83,13 +83,13 @@ def judge_flow(
 def said_in(messages: Sequence[Message], arguments: Mapping[str, Any]) -> frozenset[str]:
     """The names of the arguments that the user wrote, each text and number as a whole; empty values always qualify."""
     words = list(_words(messages))
-    return frozenset(name for name, value in arguments.items() if _all_said(value, words))
+    return frozenset(name for name, value in arguments.items() if _is_written_by_user(value, words))
 
 
-def _all_said(value: Any, words: Sequence[str]) -> bool:
-    leaves = list(islice(_leaves(value), _MAX_SAID_LEAVES + 1))
-    return len(leaves) <= _MAX_SAID_LEAVES and all(
-        any(_stands_in(spelling, said) for spelling in _spellings(leaf) for said in words)
+def _is_written_by_user(value: Any, words: Sequence[str]) -> bool:
+    leaves = list(islice(_leaves(value), _MAX_WRITTEN_LEAVES + 1))
+    return len(leaves) <= _MAX_WRITTEN_LEAVES and all(
+        any(_occurs_in(spelling, text) for spelling in _spellings(leaf) for text in words)
         for leaf in leaves
         if leaf is not None and leaf != ""
     )
@@ -146,22 +146,22 @@ def _arguments_of(messages: Sequence[Message], call_id: str) -> str:
     return ""
 
 
-def _is_said(messages: Sequence[Message], arguments: Mapping[str, Any]) -> bool:
+def _all_written_by_user(messages: Sequence[Message], arguments: Mapping[str, Any]) -> bool:
     """Whether the user wrote everything that could leave, each text as a whole; a few small numbers are exempt."""
     leaves = list(islice(_leaves(list(arguments.values())), _MAX_LEAVES + 1))
     texts = [leaf for leaf in leaves if isinstance(leaf, str)]
     others = [leaf for leaf in leaves if not isinstance(leaf, str)]
     if not texts or len(leaves) > _MAX_LEAVES or len(others) > _MAX_NUMBERS:
         return False
-    said = list(_words(messages))
-    return all(map(_is_small, others)) and all(any(_stands_in(text, words) for words in said) for text in texts)
+    own = list(_words(messages))
+    return all(map(_is_small, others)) and all(any(_occurs_in(text, words) for words in own) for text in texts)
 
 
 def _is_small(value: object) -> bool:
     return value is None or (isinstance(value, int) and abs(value) < _CARRIES_NOTHING)
 
 
-def _stands_in(text: str, words: str) -> bool:
+def _occurs_in(text: str, words: str) -> bool:
     """Whether the text occurs as a whole, not as part of longer words, numbers or addresses.
 
     Text without a letter or digit, such as `*`, must be delimited by whitespace.

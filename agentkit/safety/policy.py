@@ -92,9 +92,9 @@ class Policy:
         fitting = self._fitting(tool, (arguments or {}, canonical or arguments or {}), facts)
         ruled = strictest(rule.decision(arguments or {}) for rule in fitting) if fitting else None
         decision = default if ruled is None else ruled if ruled.allowed else strictest((ruled, default))
-        # where the person said that it should go, no stranger gets it
-        is_said = decision is ruled and ruled.allowed and any(rule.is_about_words for rule in fitting)
-        egress = own.egress and not is_said
+        # to a place that the user named, no stranger receives it
+        is_asked_for = decision is ruled and ruled.allowed and any(rule.is_about_words for rule in fitting)
+        egress = own.egress and not is_asked_for
         is_same = (decision.level, decision.egress) == (own.level, egress)
         return decision if is_same else replace(decision, level=own.level, egress=egress)
 

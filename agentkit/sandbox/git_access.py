@@ -38,6 +38,11 @@ _SPECIAL = re.compile(r"([\\*?\[\]!# ])")
 _MAX_COVERED = 2_000
 
 
+def is_git_settings(mount: Mount) -> bool:
+    """Whether a mount is the system-wide configuration of git."""
+    return mount[1] == _OWN_PLACE
+
+
 def repository_of(folder: str, hidden: Iterable[str] = ()) -> Repository | None:
     """The repository of a workspace, unless it lies in a hidden place or its work tree holds a home."""
     return find(folder, homes=people_homes(), refused=[os.path.realpath(path) for path in hidden])

@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 from typing import Literal, get_args
 
+from agentkit import settings
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError, SandboxError
 
 Isolation = Literal["auto", "required", "off"]
 """`auto`: the best there is, stated in the result. `required`: a strong boundary, or nothing is run. `off`: limits."""
 
+BACKENDS = ("kernel", "docker")
+"""The sandboxes: that of the kernel, and containers of Docker."""
+
 HOST_NAME = "sandbox"
 """The host name inside the sandbox, so that the real one is not disclosed."""
 
 NAMESPACES = ("user", "pid", "net", "ipc", "uts", "mount")
-BUBBLEWRAP, LANDLOCK, SECCOMP, RESOURCE_LIMITS = "bubblewrap", "landlock", "seccomp", "rlimits"
+BUBBLEWRAP, DOCKER, LANDLOCK, SECCOMP, RESOURCE_LIMITS = "bubblewrap", "docker", "landlock", "seccomp", "rlimits"
 MECHANISMS = frozenset({*NAMESPACES, BUBBLEWRAP, LANDLOCK, SECCOMP})
 """All mechanisms; resource limits are always available."""
 
@@ -24,7 +28,13 @@ COMMAND_NEEDS = frozenset({"user", "pid", "net", "mount", SECCOMP})
 """The mechanisms that protect files, processes, network and kernel. Commands need a private root: only there can
 secrets be hidden in folders that must be readable."""
 
-_WORDS = {BUBBLEWRAP: "bubblewrap", LANDLOCK: "Landlock", SECCOMP: "seccomp", RESOURCE_LIMITS: "resource limits"}
+_WORDS = {
+    DOCKER: "Docker",
+    BUBBLEWRAP: "bubblewrap",
+    LANDLOCK: "Landlock",
+    SECCOMP: "seccomp",
+    RESOURCE_LIMITS: "resource limits",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +78,20 @@ def check_platform() -> None:
     """Raise SandboxError on a platform without POSIX processes, such as Windows."""
     if not (hasattr(os, "fork") and hasattr(os, "killpg")):
         raise SandboxError("Commands and code are run on Linux and macOS only. File, web and core tools work here.")
+
+
+def check_backend(word: str) -> None:
+    """Raise ConfigError for a sandbox that does not exist."""
+    if word not in BACKENDS:
+        raise ConfigError(f'Unknown sandbox {word!r}; use "kernel" or "docker".')
+
+
+def uses_docker(backend: str = "") -> bool:
+    """Whether this sandbox, by default the one that `AGENTKIT_SANDBOX` names, is Docker. Raises SandboxError."""
+    chosen = backend or settings.sandbox_backend()
+    if chosen not in BACKENDS:
+        raise SandboxError(f'AGENTKIT_SANDBOX names the unknown sandbox {chosen!r}; use "kernel" or "docker".')
+    return chosen == DOCKER
 
 
 def check_isolation(word: str) -> None:

@@ -15,28 +15,32 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from agentkit import settings
 from agentkit._dataclass import dataclass
 from agentkit.errors import SandboxError
-from agentkit.sandbox import bubblewrap
+from agentkit.sandbox import bubblewrap, docker_backend
 from agentkit.sandbox.created_settings import NOTHING_CREATED, Created, set_aside
-from agentkit.sandbox.git_access import Git, repository_of
+from agentkit.sandbox.git_access import Git, is_git_settings, repository_of
 from agentkit.sandbox.isolation import (
     BUBBLEWRAP,
     COMMAND_NEEDS,
+    DOCKER,
     LANDLOCK,
     MECHANISMS,
     RESOURCE_LIMITS,
     Boundary,
+    check_backend,
     check_isolation,
     check_platform,
+    uses_docker,
 )
 from agentkit.sandbox.launcher import start_isolated
 from agentkit.sandbox.mounts import SCRATCH, Mount, MountPlan, command_view
+from agentkit.sandbox.process_tree import process_count
 from agentkit.sandbox.secret_search import NOTHING_FOUND, Survey
-from agentkit.sandbox.watchdog import Cancellation, Capture, ProcessLimits, attend, process_count
+from agentkit.sandbox.watchdog import Cancellation, Capture, ProcessLimits, Program, attend
 
 SHELL_LIMITS = ProcessLimits()
 """Default limits of a command."""
@@ -89,7 +93,8 @@ class Confinement:
 
     `network=True` lets it talk to whatever its host can talk to. `available` are the mechanisms that may be used:
     with some taken away it is as on a machine without them. `hidden` are files and folders it is shown empty, where
-    a root can be built. Raises ConfigError for an unknown isolation.
+    a root can be built. `backend` is the sandbox, "kernel" or "docker" (a container of `image`); by default what
+    `AGENTKIT_SANDBOX` names. Raises ConfigError for an unknown isolation or backend.
     """
 
     isolation: str = "auto"
@@ -98,9 +103,18 @@ class Confinement:
     limits: ProcessLimits = SHELL_LIMITS
     available: frozenset[str] = MECHANISMS
     hidden: tuple[str, ...] = ()
+    backend: str = ""
+    image: str = docker_backend.DEFAULT_IMAGE
 
     def __post_init__(self) -> None:
         check_isolation(self.isolation)
+        if self.backend:
+            check_backend(self.backend)
+
+    @property
+    def in_docker(self) -> bool:
+        """Whether commands run in containers. Raises SandboxError if the environment names an unknown backend."""
+        return self.isolation != "off" and uses_docker(self.backend)
 
     @property
     def wanted(self) -> frozenset[str]:
@@ -111,6 +125,8 @@ class Confinement:
 
     def boundary(self, mechanisms: frozenset[str]) -> Boundary:
         """These mechanisms, against what this confinement needs."""
+        if DOCKER in mechanisms:
+            return Boundary(mechanisms, frozenset({DOCKER}))
         return Boundary(mechanisms, COMMAND_NEEDS - {"net"} if self.network else COMMAND_NEEDS)
 
 
@@ -129,11 +145,18 @@ class _Job(NamedTuple):
 class _Running(NamedTuple):
     """A shell that waits behind its boundary; `go` lets it run the command."""
 
-    program: subprocess.Popen[bytes]
+    program: Program
     stdout: int
     stderr: int
     boundary: Boundary
     go: Callable[[], None]
+
+
+class SandboxBackend(Protocol):
+    """Starts a command with its files (the workspace, as the job describes it) behind a boundary, and makes it wait."""
+
+    def __call__(self, job: _Job, boundary: Boundary) -> AbstractContextManager[_Running]:
+        """The waiting command for the duration of a block, with the boundary that it really has."""
 
 
 def _never(_: str) -> bool:
@@ -213,8 +236,7 @@ def _run_once(
     job: _Job, boundary: Boundary, cancellation: Cancellation | None, others: Callable[[], bool]
 ) -> ProcessOutcome:
     """Run the command once behind this boundary. Raises _Moved when the files were not still where they were found."""
-    # bubblewrap would make what it mounts on where another command has just removed it
-    start = _in_worker if others() and _worker_suffices(job, boundary) else _launcher(job, boundary)
+    start = _backend(job, boundary, others=others())
     try:
         with start(job, boundary) as running:
             if "mount" in boundary.mechanisms and not _is_current(job, others=others()):
@@ -270,12 +292,14 @@ class _Moved(Exception):
     """Files that were found to be secrets are no longer there, or are others."""
 
 
-def _launcher(job: _Job, boundary: Boundary) -> Callable[[_Job, Boundary], AbstractContextManager[_Running]]:
-    """Bubblewrap where it is there, unless our own worker is both quicker and as strong."""
+def _backend(job: _Job, boundary: Boundary, *, others: bool) -> SandboxBackend:
+    """Docker if chosen; bubblewrap where it is there, unless our own worker is both quicker and as strong."""
+    if DOCKER in boundary.mechanisms:
+        return _in_docker
     if BUBBLEWRAP not in boundary.mechanisms:
         return _in_worker
     is_large = len(job.found.hidden) + len(job.found.locked) > bubblewrap.MAX_MOUNTS
-    return _in_worker if is_large and _worker_suffices(job, boundary) else _in_bubblewrap
+    return _in_worker if (others or is_large) and _worker_suffices(job, boundary) else _in_bubblewrap
 
 
 def _worker_suffices(job: _Job, boundary: Boundary) -> bool:
@@ -285,6 +309,8 @@ def _worker_suffices(job: _Job, boundary: Boundary) -> bool:
 
 def command_boundary(confinement: Confinement = DEFAULT) -> Boundary:
     """The boundary that commands get on this machine, found out once by running a harmless command behind it."""
+    if confinement.in_docker:
+        return confinement.boundary(docker_backend.mechanisms(network=confinement.network))
     check_platform()
     wanted = confinement.wanted
     return confinement.boundary(bubblewrap.mechanisms(wanted) or _mechanisms_of_worker(wanted))
@@ -348,6 +374,21 @@ def _in_worker(job: _Job, boundary: Boundary) -> Iterator[_Running]:
         environment = "\0".join(f"{name}\0{value}" for name, value in given.items())
         task = {"command": "\0".join(_bash(job.command)), "environment": environment}
         yield _Running(worker.program, worker.stdout, worker.stderr, achieved, lambda: worker.send(task))
+
+
+@contextlib.contextmanager
+def _in_docker(job: _Job, boundary: Boundary) -> Iterator[_Running]:
+    own = (job.folder, *job.git.outside, *((job.git.repository.top,) if job.git.repository else ()))
+    within = tuple(f"{path}/" for path in own)
+    mounts = [mount for mount in _view(job).mounts if f"{mount[1]}/".startswith(within) or is_git_settings(mount)]
+    confinement = job.confinement
+    given = {name: value for name, value in _environment(job, SCRATCH).items() if name != "PATH"}
+    command = ("bash", "--noprofile", "--norc", "-c", "--", job.command)
+    container = docker_backend.Container(
+        command, job.folder, mounts, given, confinement.limits, confinement.network, confinement.image
+    )
+    with docker_backend.started(container, job.scratch) as program:
+        yield _Running(program, program.stdout, program.stderr, boundary, lambda: program.send(b"\n"))
 
 
 def _setup(job: _Job) -> dict[str, str]:

@@ -6,7 +6,9 @@ import contextlib
 import functools
 import json
 import os
+import secrets
 import subprocess
+import tempfile
 import threading
 import time
 import weakref
@@ -16,11 +18,19 @@ from typing import Literal, NamedTuple, Protocol
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import SandboxError
-from agentkit.sandbox import protocol
-from agentkit.sandbox.isolation import MECHANISMS, PYTHON_NEEDS, Boundary, check_isolation
+from agentkit.sandbox import docker_backend, protocol
+from agentkit.sandbox.isolation import DOCKER, MECHANISMS, PYTHON_NEEDS, Boundary, check_isolation, uses_docker
 from agentkit.sandbox.launcher import WorkerHandle, start_isolated
 from agentkit.sandbox.mounts import SCRATCH, python_view
-from agentkit.sandbox.watchdog import MEGABYTE, Cancellation, Capture, ProcessLimits, attend, out_of_memory
+from agentkit.sandbox.watchdog import (
+    MEGABYTE,
+    Cancellation,
+    Capture,
+    ProcessLimits,
+    TerminationReason,
+    attend,
+    out_of_memory,
+)
 from agentkit.sandbox.worker import FAILED, listed
 
 PYTHON_LIMITS = ProcessLimits(
@@ -97,13 +107,15 @@ def run_python(
     available: frozenset[str] = MECHANISMS,
     cancellation: Cancellation | None = None,
 ) -> PythonOutcome:
-    """Run a snippet in a separate process and wait for it.
+    """Run a snippet in a separate process, or in a container if `AGENTKIT_SANDBOX` is "docker", and wait for it.
 
     `sandbox` is a value of `Isolation`. `guard=False` omits the language guard, which leaves the boundary as the only
     protection; `available` restricts the mechanisms, to simulate a machine without them. Raises SandboxError if the
     required isolation is not available.
     """
     spec = WorkerSpec(limits, frozenset() if sandbox == "off" else available, guard)
+    if sandbox != "off" and uses_docker():
+        return _objected(code) or _run_in_container(code, spec, cancellation)
     return _run({"code": code}, spec, sandbox, cancellation)
 
 
@@ -127,8 +139,10 @@ def run_program(
 def python_boundary(available: frozenset[str] = MECHANISMS) -> Boundary:
     """Determine the boundary of snippets on this machine by starting a worker, which then waits for a snippet.
 
-    Raises SandboxError if a worker cannot be started.
+    Raises SandboxError if a worker cannot be started, or if no Docker daemon answers where it is the chosen sandbox.
     """
+    if available and uses_docker():
+        return Boundary(docker_backend.mechanisms(network=False), frozenset({DOCKER}))
     return Boundary(POOL.achievable(WorkerSpec(wanted=available)), PYTHON_NEEDS)
 
 
@@ -140,12 +154,9 @@ def _run(
     answer: Answer | None = None,
 ) -> PythonOutcome:
     check_isolation(sandbox)
-    objection = _objection(task["code"])
-    if objection:
-        nothing = Boundary(frozenset(), PYTHON_NEEDS)
-        return PythonOutcome(
-            "failed", "", "", "", truncated=False, seconds=0.0, boundary=nothing, error=objection, kind="refused"
-        )
+    refused = _objected(task["code"])
+    if refused:
+        return refused
     worker, mechanisms = POOL.take(spec)
     with contextlib.closing(worker):
         boundary = Boundary(mechanisms, PYTHON_NEEDS)
@@ -153,6 +164,62 @@ def _run(
         worker.send(task)
         POOL.refill(spec)  # the next worker starts while this one runs
         return _attended(worker, spec.limits, boundary, cancellation, answer)
+
+
+_CONTAINER_BOOTSTRAP = """
+import sys
+package = sys.modules["agentkit"] = type(sys)("agentkit")
+package.__path__ = [sys.argv[1]]
+from agentkit.sandbox.worker import serve_container
+serve_container()
+"""
+
+
+def _run_in_container(code: str, spec: WorkerSpec, cancellation: Cancellation | None) -> PythonOutcome:
+    """Run a snippet in a container, which sees this package and the guard's, with the Python of the image."""
+    boundary = python_boundary()
+    setup = {**_setup(spec), "mark": f"\0{secrets.token_hex(16)}\0"}
+    package = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    packages = [f"{package}/sandbox", *listed(setup["guard"])]
+    files = [f"{package}/{name}.py" for name in ("errors", "_dataclass")]
+    command = ["python3", "-P", "-s", "-S", "-u", "-X", "utf8", "-c", _CONTAINER_BOOTSTRAP, package]
+    mounts = [("ro", path, path) for path in (*packages, *files)]
+    environment = {"PYTHONHASHSEED": "0"}
+    container = docker_backend.Container(command, SCRATCH, mounts, environment, spec.limits, reads=True)
+    with tempfile.TemporaryDirectory(prefix="agentkit-") as scratch, docker_backend.started(container, scratch) as task:
+        task.send(b"\n" + protocol.encode(**setup) + protocol.encode(code=code))
+        started = time.perf_counter()
+        out, raw = Capture(spec.limits.output_bytes), bytearray()
+        stop = attend(task, {task.stdout: out.add, task.stderr: raw.extend}, spec.limits, cancellation)
+    printed, _, report = bytes(raw).rpartition(setup["mark"].encode())
+    printed, report = (printed, report) if printed or report != bytes(raw) else (report, b"")
+    err = Capture(spec.limits.output_bytes)
+    err.add(printed)
+    verdict = _verdict(protocol.split(report), spec.limits) if stop is None else _stopped(stop)
+    is_cut = verdict.truncated or out.truncated or err.truncated
+    return PythonOutcome(
+        output=out.text() + err.text(),
+        stdout=out.text(),
+        stderr=err.text(),
+        seconds=time.perf_counter() - started,
+        boundary=boundary,
+        **verdict._replace(truncated=is_cut)._asdict(),
+    )
+
+
+def _stopped(stop: TerminationReason) -> _Verdict:
+    return _Verdict("timed_out" if stop.word == "timed_out" else "failed", error=stop.sentence, kind="limit")
+
+
+def _objected(code: str) -> PythonOutcome | None:
+    """The outcome of code that is rejected before it reaches a sandbox."""
+    objection = _objection(code)
+    if not objection:
+        return None
+    nothing = Boundary(frozenset(), PYTHON_NEEDS)
+    return PythonOutcome(
+        "failed", "", "", "", truncated=False, seconds=0.0, boundary=nothing, error=objection, kind="refused"
+    )
 
 
 def _objection(code: str) -> str:
@@ -200,10 +267,7 @@ def _attended(
         **call_takers(worker, answer),
     }
     stop = attend(worker.program, takers, limits, cancellation)
-    if stop is None:
-        verdict = _verdict(protocol.split(bytes(report)), limits)
-    else:
-        verdict = _Verdict("timed_out" if stop.word == "timed_out" else "failed", error=stop.sentence, kind="limit")
+    verdict = _verdict(protocol.split(bytes(report)), limits) if stop is None else _stopped(stop)
     return PythonOutcome(
         output=together.text(),
         stdout=stdout.text(),

@@ -1,7 +1,4 @@
-"""Enforcement of time, memory and output limits, and termination of process trees.
-
-Used by the host and inside the sandbox, so it imports little.
-"""
+"""Enforcement of time, memory and output limits on programs of the sandbox."""
 
 from __future__ import annotations
 
@@ -19,91 +16,7 @@ from typing import TypeVar
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError, SandboxError
 from agentkit.sandbox import protocol
-
-_KILL = 9
-_MAX_ROUNDS, _ROUND_SECONDS = 500, 0.002
-_DEAD = (b"Z", b"X")
-_STATE, _PARENT, _GROUP, _RESIDENT = 0, 1, 2, 21
-"""Indices in /proc/PID/stat, counted from the field after the name: state, parent, group, resident pages."""
-
-
-def descendants(root: int) -> dict[int, int]:
-    """The processes below `root` with their resident pages; empty without /proc."""
-    return {process: int(words[_RESIDENT]) for process, words in _below(root).items()}
-
-
-def process_count() -> int:
-    """The number of visible processes."""
-    return len(_processes())
-
-
-def kill_descendants(root: int) -> None:
-    """Kill every process below `root`, including those started meanwhile, and wait until they are dead.
-
-    Their parents reap them. Whole groups are killed at once, because a fork bomb would be faster otherwise; `root` and
-    its group are spared. Processes that the kernel cannot end within a second are not waited for.
-    """
-    spared = {_group(root), os.getpgrp(), 0}
-    killed: set[int] = set()
-    for _ in range(_MAX_ROUNDS):
-        below = _below(root)
-        living = {process for process, words in below.items() if words[_STATE] not in _DEAD}
-        if not living:
-            return
-        for group in {int(below[process][_GROUP]) for process in living - killed} - spared:
-            _kill(-group)
-        for process in living - killed:
-            _kill(process)
-        killed |= living
-        time.sleep(_ROUND_SECONDS)
-
-
-def _below(root: int) -> dict[int, list[bytes]]:
-    """The /proc data of each process below `root`."""
-    stats = {process: words for process in _processes() if (words := _stat(process))}
-    children: dict[int, list[int]] = {}
-    for process, words in stats.items():
-        children.setdefault(int(words[_PARENT]), []).append(process)
-    found: dict[int, list[bytes]] = {}
-    frontier = children.get(root, [])
-    while frontier:
-        found.update((process, stats[process]) for process in frontier)
-        frontier = [child for process in frontier for child in children.get(process, ()) if child not in found]
-    return found
-
-
-def _group(process: int) -> int:
-    words = _stat(process)
-    return int(words[_GROUP]) if words else 0
-
-
-def _kill(process: int) -> None:
-    try:
-        os.kill(process, _KILL)
-    except (ProcessLookupError, PermissionError):  # already gone, or with more privileges than this process
-        return
-
-
-def _processes() -> list[int]:
-    try:
-        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-    except OSError:
-        return []
-
-
-def _stat(process: int) -> list[bytes]:
-    """The fields of /proc/PID/stat after the name, which can contain anything; empty if the process is gone."""
-    try:
-        descriptor = os.open(f"/proc/{process}/stat", os.O_RDONLY)
-    except OSError:
-        return []
-    try:
-        return os.read(descriptor, 4096).rpartition(b")")[2].split()
-    except OSError:
-        return []
-    finally:
-        os.close(descriptor)
-
+from agentkit.sandbox.process_tree import descendants, kill_descendants
 
 T = TypeVar("T")
 
@@ -212,6 +125,24 @@ class Cancellation:
         return self._wished.is_set()
 
 
+class RemoteProgram:
+    """A program whose processes are out of reach here, such as one in a container, which limits its own resources."""
+
+    def __init__(self) -> None:
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs."""
+        return self.returncode
+
+    def end(self) -> None:
+        """End all of its processes."""
+        raise NotImplementedError
+
+
+Program = subprocess.Popen[bytes] | RemoteProgram
+
+
 @dataclass(frozen=True, slots=True)
 class TerminationReason:
     """The reason why a program was ended from outside: a code and a sentence.
@@ -224,7 +155,7 @@ class TerminationReason:
 
 
 def attend(
-    program: subprocess.Popen[bytes],
+    program: Program,
     outputs: Mapping[int, Callable[[bytes], None]],
     limits: ProcessLimits,
     cancellation: Cancellation | None = None,
@@ -246,7 +177,7 @@ def attend(
 
 
 def _read_all(
-    program: subprocess.Popen[bytes], outputs: Mapping[int, Callable[[bytes], None]], watch: _Watch
+    program: Program, outputs: Mapping[int, Callable[[bytes], None]], watch: _Watch
 ) -> TerminationReason | None:
     poll = select.poll()
     for descriptor in outputs:
@@ -285,9 +216,7 @@ def _drain(outputs: Mapping[int, Callable[[bytes], None]]) -> None:
 class _Watch:
     """Measures a running program and detects the first exceeded limit."""
 
-    def __init__(
-        self, program: subprocess.Popen[bytes], limits: ProcessLimits, cancellation: Cancellation | None
-    ) -> None:
+    def __init__(self, program: Program, limits: ProcessLimits, cancellation: Cancellation | None) -> None:
         self.written_bytes = 0
         self._program, self._limits, self._cancellation = program, limits, cancellation
         self._deadline = time.monotonic() + limits.timeout_seconds
@@ -315,6 +244,8 @@ class _Watch:
 
     def _count(self) -> TerminationReason | None:
         """Measure the whole process tree."""
+        if isinstance(self._program, RemoteProgram):
+            return None
         tree = descendants(self._program.pid)
         self._next_count = time.monotonic() + _TREE_TICK_SECONDS
         if len(tree) > self._limits.processes:
@@ -364,8 +295,11 @@ async def run_cancellable(work: Callable[[Cancellation], T]) -> T:
     return results[0]
 
 
-def end(program: subprocess.Popen[bytes]) -> None:
+def end(program: Program) -> None:
     """Kill a program and its descendants, and reap it. Descendants are killed first so that none can escape."""
+    if isinstance(program, RemoteProgram):
+        program.end()
+        return
     if program.poll() is None:
         kill_descendants(program.pid)
         with contextlib.suppress(ProcessLookupError):

@@ -14,7 +14,7 @@ import select
 import sys
 
 from agentkit.sandbox import protocol
-from agentkit.sandbox.watchdog import kill_descendants
+from agentkit.sandbox.process_tree import kill_descendants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,6 +65,32 @@ def main(host: int, report: int) -> NoReturn:
     with contextlib.suppress(OSError):  # the host has exited
         protocol.send(report, protocol.encode(code=str(code), claim=claim.data.decode("utf-8", "surrogateescape")))
     os._exit(code if code >= 0 else 128 - code)
+
+
+def serve_container() -> NoReturn:
+    """Run one task in a container, which isolates it: read its setup and its request, and write the report to stderr.
+
+    The report follows the `mark` of the setup, which the code does not know.
+    """
+    setup, request = protocol.receive(_CONTROL), protocol.receive(_CONTROL)
+    if setup is None or request is None:
+        os._exit(0)
+    work = _TASKS[setup["task"]](setup)
+    reading, writing = os.pipe()
+    task = os.fork()
+    if task == 0:
+        os.close(reading)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), _CONTROL)
+        _limit_resources(listed(setup["resources"]))
+        work(request, writing)
+    os.close(writing)
+    claim = _Claim(reading, _CLAIM_TEXTS * (int(setup["output_bytes"]) + _CLAIM_FRAME_BYTES))
+    while claim.take():
+        pass
+    code = os.waitstatus_to_exitcode(os.waitpid(task, 0)[1])
+    report = protocol.encode(code=str(code), claim=claim.data.decode("utf-8", "surrogateescape"))
+    protocol.send(2, setup["mark"].encode() + report)
+    os._exit(0)
 
 
 class _Claim:

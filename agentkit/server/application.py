@@ -16,6 +16,7 @@ from agentkit.server.api import ChatAPI
 from agentkit.server.auth import HEADERS, SIGN_IN, Head, RequestAuth
 from agentkit.server.chats import Chats
 from agentkit.server.conversations import Conversations
+from agentkit.server.dashboard import Dashboard
 from agentkit.server.http_types import HTTPError, HTTPRequest, HTTPResponse
 from agentkit.server.openai_endpoint import Completions, refusal_of
 from agentkit.server.streaming import ConcurrencyLimit
@@ -34,6 +35,8 @@ _FILES = {
     "/run.js": ("run.js", "text/javascript; charset=utf-8"),
     "/files.js": ("files.js", "text/javascript; charset=utf-8"),
     "/cards.js": ("cards.js", "text/javascript; charset=utf-8"),
+    "/dashboard": ("dashboard.html", "text/html; charset=utf-8"),
+    "/dashboard.js": ("dashboard.js", "text/javascript; charset=utf-8"),
     "/vendor/markdown-it.js": ("vendor/markdown-it.js", "text/javascript; charset=utf-8"),
     "/vendor/markdown-it.LICENSE": ("vendor/markdown-it.LICENSE", "text/plain; charset=utf-8"),
     "/markdown.js": ("markdown.js", "text/javascript; charset=utf-8"),
@@ -65,10 +68,13 @@ def application(
     desk = ChatAPI(agent, gate, chats, ConcurrencyLimit(_MOST_LISTENING), session)
     page = AGUIEndpoint(Conversations(agent, store, "ag-ui"), room)
     tasks = A2AEndpoint(agent, Conversations(agent, store, "a2a"), room)
+    board = Dashboard(store, chats)
     handlers = {
         **_handlers(Completions(agent, room), desk),
         ("POST", "/ag-ui"): page.run,
         ("GET", CARD_PATH): tasks.card,
+        ("GET", "/page/runs"): board.runs,
+        ("GET", "/page/recording"): board.recording,
     }
     routes = [Route(path, _endpoint(handle), methods=[method]) for (method, path), handle in handlers.items()]
     routes.append(Route(RPC_PATH, _passed_on(tasks), methods=["POST"]))
@@ -228,7 +234,10 @@ def _head(scope: Scope) -> Head:
 
 
 async def _not_found(_request: Request, error: Exception) -> _Sending:
-    text = "There is nothing here. What there is: /v1/chat/completions, /v1/models, /ag-ui, /a2a, and the page at /."
+    text = (
+        "There is nothing here. What there is: /v1/chat/completions, /v1/models, /ag-ui, /a2a, the page at /, "
+        "and /dashboard."
+    )
     return _Sending(HTTPError(getattr(error, "status_code", 404), text, code="not_found").reply)
 
 

@@ -55,7 +55,7 @@ class Chat:
         self._news = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
-        self._questions: dict[str, _Question] = {}
+        self.questions: dict[str, _Question] = {}
         self._begun_at = 0
         self.is_running = self._is_undoing = False
         self._lock = threading.Lock()
@@ -149,7 +149,7 @@ class Chat:
     def answer(self, mark: object, said: Said) -> None:
         """Answer an approval request. Raises HTTPError if it no longer waits."""
         with self._lock:
-            question = self._questions.pop(mark, None) if isinstance(mark, str) else None
+            question = self.questions.pop(mark, None) if isinstance(mark, str) else None
         if question is None or not question.answer.set_running_or_notify_cancel():
             raise HTTPError(409, "This question does not wait for an answer any more.", code="not_waiting")
         question.answer.set_result(said)
@@ -185,7 +185,7 @@ class Chat:
         """Release the run's slot and wake the listeners. Errors other than agentkit's are sent as failures."""
         self._room.give_back()
         with self._lock:
-            self._questions.clear()
+            self.questions.clear()
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self._tell({"kind": "failed", "error": f"{type(error).__name__}: {error}"})
@@ -197,7 +197,7 @@ class Chat:
         future: Future[Said] = Future()
         mark = secrets.token_hex(8)
         with self._lock:
-            self._questions[mark] = _Question(request, future)
+            self.questions[mark] = _Question(request, future)
         self._loop.call_soon_threadsafe(self._tell, asked(mark, request))
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self._patience_seconds)
@@ -205,7 +205,7 @@ class Chat:
             return Approval.LATER
         finally:
             with self._lock:
-                self._questions.pop(mark, None)
+                self.questions.pop(mark, None)
             self._loop.call_soon_threadsafe(self._tell, settled(mark))
 
     def _tell(self, what: PageEvent) -> None:
@@ -226,6 +226,10 @@ class Chats:
         self._agent, self._store, self._room, self._patience_seconds = agent, store, room, patience_seconds
         self._open: dict[str, Chat] = {}
         self._titles: dict[tuple[str, float], str] = {}
+
+    def waiting(self) -> list[tuple[str, ApprovalRequest]]:
+        """The approval requests that wait for a person now, each with the name of its conversation."""
+        return [(chat.name, each.request) for chat in self._open.values() for each in chat.questions.values()]
 
     def listed(self, query: str = "") -> list[PageEvent]:
         """The stored sessions that contain all words of a query, the newest change first."""

@@ -27,13 +27,13 @@ async def front_end_events(
     The text deltas are exactly the answer: text that a guardrail can still change comes when it was checked, and each
     response starts a new paragraph.
     """
-    spoken = StreamedText(agent.holds_back)
+    spoken = StreamedText(agent.withholds_text)
     async with agent.astream(work) as events:
         for message in sent:
             events.send(message)
         async for event in events:
             piece = spoken.piece(event)
-            if isinstance(event, RunFinished) and (event.result.status == "done" or not spoken.holds_back):
+            if isinstance(event, RunFinished) and (event.result.status == "done" or not spoken.withholds_text):
                 piece = spoken.rest(event.result.text)
             if piece:
                 yield TextDelta(piece)

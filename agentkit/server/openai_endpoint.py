@@ -327,7 +327,7 @@ class _CompletionRun:
         self._agent = endpoint.agent.within(self._session)
         self._agent.limits = limits_under(self._agent.limits, wishes.max_tokens)
         self._read: set[Label] = set()
-        self._telling = StreamedAnswer(endpoint.answers, self._read)
+        self._notes_on = StreamedAnswer(endpoint.answers, self._read)
 
     async def whole(self) -> dict[str, Any]:
         """Run and return the complete response document. Raises HTTPError if the run fails."""
@@ -392,7 +392,7 @@ class _CompletionRun:
 
     def _said(self, text: str) -> bytes:
         """Build a chunk of the answer; its labels are stored before the client receives it."""
-        self._telling.tell(text)
+        self._notes_on.tell(text)
         return self._chunk({"content": text})
 
     def _end(self, result: RunResult[Any]) -> None:

@@ -10,14 +10,22 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import field
 from functools import partial
-from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.messages import Message
 from agentkit.tooling.signature import REQUIRED, Parameter, parameters_of
 
+if TYPE_CHECKING:
+    import typing_extensions
+
+    ContextType = typing_extensions.TypeVar("ContextType", default=Any)
+else:
+    ContextType = TypeVar("ContextType")  # defaults of type variables need Python 3.13 at run time
+
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 """The kinds of parameters that collect the remaining arguments."""
@@ -28,7 +36,7 @@ def _never() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class RunContext(Generic[T]):
+class RunContext(Generic[T_co]):
     """The data that a run passes to its tools, and to the function that writes its instruction.
 
     A tool receives it through the parameter annotated with it: `RunContext[Shop]` if the run is given a `Shop`. The
@@ -38,7 +46,7 @@ class RunContext(Generic[T]):
     returns whether the run was stopped.
     """
 
-    value: T
+    value: T_co
     agent: str = ""
     run: str = ""
     session: str = ""
@@ -51,7 +59,7 @@ class RunContext(Generic[T]):
         """Whether the run was stopped, so that the result is not needed: long-running tools can return early."""
         return self.stopping()
 
-    def called(self, call: str, messages: Sequence[Message]) -> RunContext[T]:
+    def called(self, call: str, messages: Sequence[Message]) -> RunContext[T_co]:
         """Return the context for a tool call: its id, and the messages that the model had read."""
         return RunContext(self.value, self.agent, self.run, self.session, call, messages, self.stopping)
 

@@ -82,7 +82,7 @@ def unconfirmed(decision: Decision) -> Decision:
     return Decision(Verdict.DENY, UNCONFIRMED, reason, decision.evidence, _CONFIRM, decision.level, decision.egress)
 
 
-def check_told(judge: Judge | None, name: str, value: Any) -> None:
+def check_judge_context(judge: Judge | None, name: str, value: Any) -> None:
     """Raise ConfigError if the run's context is not of the type that the judge expects."""
     of_run = None if judge is None else run_parameter_of(judge)
     if of_run is not None:
@@ -254,7 +254,7 @@ class Tool(reflection.Portable, Generic[P, R]):
             paths=checked_paths(paths),
             _description=checked_text(description),
             **checked_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
-            **_told_by(bare, may_bind=may_bind),
+            **_function_attributes(bare, may_bind=may_bind),
         )
         _check_parameters(lambda: self._parameters, may_bind=may_bind)
         _MADE.add(self)
@@ -412,7 +412,7 @@ class Tool(reflection.Portable, Generic[P, R]):
     def check_context(self, value: Any) -> None:
         """Raise ConfigError if the tool cannot be used in a run with this `context=`."""
         self._parameters.check_context(value)
-        check_told(self._judge, self.name, value)
+        check_judge_context(self._judge, self.name, value)
 
     @property
     def judged_by(self) -> Judge | None:
@@ -555,7 +555,7 @@ def _level_and_labels(level: Level | None, labels: Iterable[Label | str] | None)
     return {"level": own, "is_labelled": level is not None, "labels": own_labels}
 
 
-def _told_by(function: Callable[..., Any], *, may_bind: bool) -> dict[str, Any]:
+def _function_attributes(function: Callable[..., Any], *, may_bind: bool) -> dict[str, Any]:
     """Return the tool attributes derived from the function."""
     return {
         "is_async": reflection.is_asynchronous(function),

@@ -13,13 +13,24 @@ if TYPE_CHECKING:
     from agentkit.tracing.console import Console as Console
     from agentkit.tracing.jsonl import JSONLines as JSONLines
     from agentkit.tracing.listeners import ContextListener as ContextListener
+    from agentkit.tracing.listeners import EmbeddingRequest as EmbeddingRequest
     from agentkit.tracing.listeners import ModelRequest as ModelRequest
     from agentkit.tracing.listeners import Origin as Origin
     from agentkit.tracing.listeners import ToolUse as ToolUse
     from agentkit.tracing.listeners import origin as origin
     from agentkit.tracing.otel import OpenTelemetry as OpenTelemetry
 
-__all__ = ["Console", "ContextListener", "JSONLines", "ModelRequest", "OpenTelemetry", "Origin", "ToolUse", "origin"]
+__all__ = [
+    "Console",
+    "ContextListener",
+    "EmbeddingRequest",
+    "JSONLines",
+    "ModelRequest",
+    "OpenTelemetry",
+    "Origin",
+    "ToolUse",
+    "origin",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -16,7 +16,7 @@ from agentkit.errors import ConfigError
 from agentkit.events import Event, RequestFailed, ResponseReceived
 from agentkit.portable_files import CLOEXEC, NOCTTY, NOFOLLOW, NONBLOCK, is_own, lock, set_mode
 from agentkit.redaction import redact_data, written_redactor
-from agentkit.tracing.listeners import FailureGuard, Origin, ToolUse, Work, is_logged, origin
+from agentkit.tracing.listeners import FailureGuard, ModelRequest, Origin, Work, is_logged, origin
 
 Data = dict[str, Any]
 
@@ -97,7 +97,7 @@ class JSONLines:
         try:
             yield
         finally:
-            if not isinstance(work, ToolUse):
+            if isinstance(work, ModelRequest):
                 self._seconds[work.origin.run] = time.perf_counter() - began
 
     def _write(self, event: Event, source: Origin) -> None:

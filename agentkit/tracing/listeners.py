@@ -7,7 +7,7 @@ listener receives the same events.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, aclosing, closing, contextmanager
 from contextvars import ContextVar, copy_context
 from typing import Any, Protocol, Self, TypeGuard, TypeVar, cast
@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self, TypeGuard, TypeVar, cast
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision
 from agentkit.events import Event, Milestone, ResponseReceived, RunStatus, ToolCallFinished
-from agentkit.messages import Request, Response, ToolCall, ToolResult
+from agentkit.messages import Request, Response, ToolCall, ToolResult, VectorsAsked, VectorsMade
 from agentkit.redaction import redact
 
 Listener = Callable[[Event], object]
@@ -27,7 +27,8 @@ class Origin:
 
     `parent` is the id of the run whose tool call started this one, or empty; `session` is the name of a stored
     conversation. `iteration` is the number of the latest request, counted from 1; 0 before the first. A run that
-    `is_elsewhere` ran in another process, and its events are emitted once its result has arrived.
+    `is_elsewhere` ran in another process, and its events are emitted once its result has arrived. `description` is that
+    of the agent.
     """
 
     run: str
@@ -36,6 +37,7 @@ class Origin:
     session: str = ""
     iteration: int = 0
     is_elsewhere: bool = False
+    description: str = ""
 
 
 NOWHERE = Origin("", "")
@@ -86,7 +88,19 @@ class ToolUse:
     result: ToolResult | None = None
 
 
-Work = ModelRequest | ToolUse
+@dataclass(slots=True, eq=False)
+class EmbeddingRequest:
+    """A request for the vectors of texts that a tool call is about to make. `made` is set once it is complete."""
+
+    origin: Origin
+    asked: VectorsAsked
+    provider: str
+    model: str
+    url: str = ""
+    made: VectorsMade | None = None
+
+
+Work = ModelRequest | ToolUse | EmbeddingRequest
 """The external work of a run that takes time."""
 
 _Work = TypeVar("_Work", bound=Work)
@@ -118,6 +132,28 @@ def surrounded(listeners: Iterable[ContextListener], work: _Work) -> Iterator[_W
     with ExitStack() as stack:
         for listener in listeners:
             stack.enter_context(listener.around(work))
+        if isinstance(work, ToolUse):
+            token = _SURROUNDING.set((tuple(listeners), work.origin))
+            stack.callback(_SURROUNDING.reset, token)
+        yield work
+
+
+_SURROUNDING: ContextVar[tuple[Sequence[ContextListener], Origin]] = ContextVar("agentkit_surrounding")
+"""The listeners of the run whose tool call is being executed, and its origin."""
+
+
+@contextmanager
+def surrounded_embedding(asked: VectorsAsked, where: Callable[[], Any]) -> Iterator[EmbeddingRequest]:
+    """Enter the contexts of the run's listeners around a request for vectors, if a tool call makes it.
+
+    `where` describes the model: its `provider`, `model` and `endpoint`.
+    """
+    listeners, source = _SURROUNDING.get(((), NOWHERE))
+    if not listeners:
+        yield EmbeddingRequest(source, asked, "", "")
+        return
+    model = where()
+    with surrounded(listeners, EmbeddingRequest(source, asked, model.provider, model.model, model.endpoint)) as work:
         yield work
 
 

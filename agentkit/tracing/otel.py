@@ -34,6 +34,7 @@ from agentkit.messages import Response, ToolCall, ToolResult, UserMessage, argum
 from agentkit.redaction import written_redactor
 from agentkit.tracing import semantic_conventions as names
 from agentkit.tracing.listeners import (
+    EmbeddingRequest,
     FailureGuard,
     ModelRequest,
     Origin,
@@ -127,6 +128,13 @@ class Spans:
             if run is not None:
                 run.done.add(work.call.id)
             return self._begun_call(work, context)
+        if isinstance(work, EmbeddingRequest):  # below the span of its tool call, which is the current one
+            known = names.of_model(work.provider, work.model, work.url, names.EMBEDDINGS)
+            known |= {names.AGENT_NAME: work.origin.agent, names.ITERATION: work.origin.iteration}
+            if (length := work.asked.settings.get("dimensions")) is not None:
+                known[names.EMBEDDING_DIMENSIONS] = length
+            name = f"{names.EMBEDDINGS} {work.model}"
+            return self._tracer.start_span(name, None, self._trace.SpanKind.CLIENT, known)
         known = names.of_model(work.provider, work.model, work.url)
         if run is not None and run.span.is_recording():
             asked = {names.PROVIDER_NAME: known[names.PROVIDER_NAME], names.REQUEST_MODEL: known[names.REQUEST_MODEL]}
@@ -166,7 +174,8 @@ class Spans:
         match event:
             case RequestStarted(iteration):
                 run.end_iteration()
-                run.iteration = self._child(run, f"iteration {iteration}", {names.ITERATION: iteration})
+                known: names.Attributes = {names.ITERATION: iteration, names.AGENT_NAME: source.agent}
+                run.iteration = self._child(run, f"iteration {iteration}", known)
             case ResponseReceived(response):
                 if source.is_elsewhere:
                     self._add_afterwards(run, response, source)
@@ -254,23 +263,26 @@ class Spans:
         span.end()
 
     def _add_outcome(self, span: Span, work: Work, error: BaseException | None) -> None:
-        if isinstance(work, ModelRequest) and work.response is not None:
+        if isinstance(work, EmbeddingRequest):
+            span.set_attributes(names.of_vectors(work.made))
+        elif isinstance(work, ModelRequest) and work.response is not None:
             span.set_attributes(names.of_response(work.response))
             if self._content:
                 self._set_content(span, {names.OUTPUT_MESSAGES: names.message_of_response(work.response)})
         elif isinstance(work, ToolUse) and work.result is not None:
-            failure = names.of_failure(work.result)
-            span.set_attributes({names.TOOL_STATUS: work.result.status, **failure})
-            if self._content:
-                self._set_content(span, {names.TOOL_CALL_RESULT: work.result.content})
-            if failure:
-                span.set_status(
-                    self._error(self._shown(work.result.error or "") if self._content else work.result.status)
-                )
+            self._add_result(span, work.result)
         if isinstance(error, GeneratorExit):  # the consumer stopped, which is not a failure
             span.set_attribute(names.RUN_STATUS, "left")
         elif error is not None:
             self._fail(span, error)
+
+    def _add_result(self, span: Span, result: ToolResult) -> None:
+        failure = names.of_failure(result)
+        span.set_attributes({names.TOOL_STATUS: result.status, **failure})
+        if self._content:
+            self._set_content(span, {names.TOOL_CALL_RESULT: result.content})
+        if failure:
+            span.set_status(self._error(self._shown(result.error or "") if self._content else result.status))
 
     def _fail(self, span: Span, error: BaseException) -> None:
         """Record an exception: its type, and its message if content is enabled or the message contains none."""
@@ -324,13 +336,16 @@ class Instruments:
                 known |= {names.TOOL_STATUS: work.result.status, **names.of_failure(work.result)}
             self._tool_seconds.record(seconds, {**known, **failure})
             return
-        known = names.of_model(work.provider, work.model, work.url)
-        response = work.response
-        if response is not None and response.model:
-            known[names.RESPONSE_MODEL] = response.model
-        if response is not None and not response.usage.unreported:  # an unknown count is not 0
-            self._tokens.record(response.usage.input_tokens, {**known, names.COUNTED_KIND: "input"})
-            self._tokens.record(response.usage.output_tokens, {**known, names.COUNTED_KIND: "output"})
+        is_embedding = isinstance(work, EmbeddingRequest)
+        operation = names.EMBEDDINGS if is_embedding else names.CHAT
+        known = names.of_model(work.provider, work.model, work.url, operation)
+        answer = work.made if isinstance(work, EmbeddingRequest) else work.response
+        if answer is not None and answer.model:
+            known[names.RESPONSE_MODEL] = answer.model
+        if answer is not None and not answer.usage.unreported:  # an unknown count is not 0
+            self._tokens.record(answer.usage.input_tokens, {**known, names.COUNTED_KIND: "input"})
+            if not is_embedding:
+                self._tokens.record(answer.usage.output_tokens, {**known, names.COUNTED_KIND: "output"})
         if first_chunk is not None:
             self._first_chunk_seconds.record(first_chunk, known)
         self._seconds.record(seconds, {**known, **failure})

@@ -23,6 +23,7 @@ from agentkit.messages import (
     ToolMessage,
     ToolResult,
     ToolSpec,
+    VectorsMade,
     arguments_of,
     parts_of,
 )
@@ -37,7 +38,9 @@ SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.41.0"
 OPERATION_NAME: Final = "gen_ai.operation.name"
 PROVIDER_NAME: Final = "gen_ai.provider.name"
 CONVERSATION_ID: Final = "gen_ai.conversation.id"
+AGENT_ID: Final = "gen_ai.agent.id"
 AGENT_NAME: Final = "gen_ai.agent.name"
+AGENT_DESCRIPTION: Final = "gen_ai.agent.description"
 OUTPUT_TYPE: Final = "gen_ai.output.type"
 REQUEST_MODEL: Final = "gen_ai.request.model"
 REQUEST_STREAM: Final = "gen_ai.request.stream"
@@ -58,6 +61,7 @@ OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
 CACHE_READ_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
 CACHE_WRITTEN_TOKENS: Final = "gen_ai.usage.cache_creation.input_tokens"
 REASONING_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
+EMBEDDING_DIMENSIONS: Final = "gen_ai.embeddings.dimension.count"
 COUNTED_KIND: Final = "gen_ai.token.type"
 TOOL_NAME: Final = "gen_ai.tool.name"
 TOOL_TYPE: Final = "gen_ai.tool.type"
@@ -75,6 +79,7 @@ ERROR_TYPE: Final = "error.type"
 
 INVOKE_AGENT: Final = "invoke_agent"
 CHAT: Final = "chat"
+EMBEDDINGS: Final = "embeddings"
 EXECUTE_TOOL: Final = "execute_tool"
 
 USAGE_METRIC: Final = "gen_ai.client.token.usage"
@@ -131,6 +136,9 @@ _EXCEPTION = re.compile(r"([A-Z]\w*)(?::|$)")
 def of_run(source: Origin) -> Attributes:
     """Return the initial attributes for the span of a run, or of an agent's part in it."""
     attributes = {OPERATION_NAME: INVOKE_AGENT, AGENT_NAME: source.agent, RUN_ID: source.run}
+    attributes[AGENT_ID] = source.agent  # an agent's name identifies it within a program
+    if source.description:
+        attributes[AGENT_DESCRIPTION] = source.description
     if source.parent:
         attributes[RUN_PARENT] = source.parent
     if source.session:
@@ -138,9 +146,9 @@ def of_run(source: Origin) -> Attributes:
     return {**attributes, RUN_ELSEWHERE: True} if source.is_elsewhere else attributes
 
 
-def of_model(provider: str, model: str, url: str = "") -> Attributes:
+def of_model(provider: str, model: str, url: str = "", operation: str = CHAT) -> Attributes:
     """Return the attributes of model and server, common to spans and metrics."""
-    attributes = {OPERATION_NAME: CHAT, PROVIDER_NAME: _PROVIDERS.get(provider, provider), REQUEST_MODEL: model}
+    attributes = {OPERATION_NAME: operation, PROVIDER_NAME: _PROVIDERS.get(provider, provider), REQUEST_MODEL: model}
     return {**attributes, **dict(_server(url))}
 
 
@@ -170,6 +178,13 @@ def of_response(response: Response) -> Attributes:
     if isinstance(response.raw.get("id"), str):
         attributes[RESPONSE_ID] = response.raw["id"]
     return attributes if response.usage.unreported else {**attributes, **of_usage(response.usage)}
+
+
+def of_vectors(made: VectorsMade | None) -> Attributes:
+    """Return the attributes of embeddings; tokens only if counted by the server."""
+    known = made is not None and {RESPONSE_MODEL: made.model, INPUT_TOKENS: made.usage.input_tokens}
+    unknown = {INPUT_TOKENS} if made is not None and made.usage.unreported else set()
+    return {name: value for name, value in (known or {}).items() if value and name not in unknown}
 
 
 def of_usage(usage: Usage) -> Attributes:

@@ -27,7 +27,7 @@ DIRECTORY = getattr(os, "O_DIRECTORY", 0) if HAS_FOLDER_DESCRIPTORS else 1 << 28
 OPEN_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | DIRECTORY | CLOEXEC
 OPEN_ANY = getattr(os, "O_PATH", os.O_RDONLY | NONBLOCK) | CLOEXEC | _UNOPENED
 OPEN_FILE = os.O_RDONLY | NONBLOCK | NOCTTY | CLOEXEC | BINARY
-"""Flags for folders, for anything whose place is asked for, and for files to read."""
+"""Flags for folders, for anything that is only located, and for files to read."""
 
 REMEDY = "File tools reach only what is in the workspace; give workspace=... to work on another folder."
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -159,7 +159,8 @@ def open_by_component(root: Handle, names: Sequence[str], flags: int) -> Handle:
 def _open_by_path(root: str, names: Sequence[str], flags: int) -> Handle:
     """Check the way to a file for links, then open the file; a folder is only named.
 
-    For platforms where files cannot be opened below an open folder: another program can exchange a folder meanwhile.
+    For platforms where files cannot be opened below an open folder. The opened file must be the checked one, but a
+    file that is created can land elsewhere if another program exchanges its folder at that moment.
     """
     path = root
     status = os.lstat(path)
@@ -175,7 +176,11 @@ def _open_by_path(root: str, names: Sequence[str], flags: int) -> Handle:
         return path
     if flags & DIRECTORY:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-    return os.open(path, flags)
+    opened = os.open(path, flags)
+    if not os.path.samestat(os.fstat(opened), status):  # it was exchanged meanwhile
+        os.close(opened)
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN), path)
+    return opened
 
 
 def at(parent: Handle, name: str, key: str = "dir_fd") -> tuple[str, dict[str, Any]]:

@@ -53,8 +53,11 @@ def obey(orders: Orders, tools: Sequence[Tool[..., Any]], policy: Policy, *, is_
         return is_attended and (request.tool, request.arguments) in orders.wanted
 
     llm = ScriptedLLM(*(call(name, arguments) for name, arguments in orders.calls), orders.answer)
-    limits = Limits(iterations=len(orders.calls) + 1, tool_calls=len(orders.calls) + 1)
-    result = Agent("obedient", tools=tools, llm=llm, policy=policy, approve=approve, limits=limits).run(orders.prompt)
+    most = len(orders.calls) + 1
+    agent = Agent(
+        "obedient", tools, max_iterations=most, llm=llm, policy=policy, approve=approve, limits=Limits(tool_calls=most)
+    )
+    result = agent.run(orders.prompt)
     refused = [str(made.result.decision) for made in result.tool_calls if _is_no_judgment(made.result.decision)]
     if result.status != "done" or len(result.tool_calls) != len(orders.calls) or refused:
         raise RuntimeError(f"The run is no measurement: {result.status}, {refused}, {orders.prompt!r}")

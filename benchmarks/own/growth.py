@@ -172,8 +172,8 @@ def replayed_turn(turns: int, folder: Path) -> float:
 
     def agent() -> Agent[str]:
         lines = [*(call("double", number=number) for number in range(turns)), "Done."]
-        limits = Limits(iterations=turns + 1, tool_calls=None, repeated_calls=None)
-        return Agent("helper", [double], llm=ScriptedLLM(*lines), limits=limits)
+        limits = Limits(tool_calls=None, repeated_calls=None)
+        return Agent("helper", [double], max_iterations=turns + 1, llm=ScriptedLLM(*lines), limits=limits)
 
     with record(folder / "run.jsonl"):
         agent().run("Double them.").raise_for_status()

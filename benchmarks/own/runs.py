@@ -25,7 +25,7 @@ from benchmarks.own.times import both, measured, microseconds, repeated
 RUNS = 1_000
 LENGTHS, LONG_RUNS = (1, 50, 200), 15
 RECORDED_ITERATIONS, RECORDED_RUNS = 20, 25
-LIMITS = Limits(iterations=300, tool_calls=None, repeated_calls=None)
+LIMITS = Limits(tool_calls=None, repeated_calls=None)
 
 
 def tables(_: argparse.Namespace) -> Iterator[str]:
@@ -101,7 +101,7 @@ def seconds_of_run(llm: LLM, path: Path | None = None) -> float:
         with nullcontext() if path is None else record(path):
             agent.run("Double them all.").raise_for_status()
 
-    agent = Agent("x", [Tool(double)], llm=llm, limits=LIMITS)
+    agent = Agent("x", [Tool(double)], max_iterations=300, llm=llm, limits=LIMITS)
     return measured(run)
 
 

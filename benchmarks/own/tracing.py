@@ -24,7 +24,7 @@ from agentkit.tracing import Console, JSONLines, OpenTelemetry
 from benchmarks.own.times import both, microseconds
 
 ITERATIONS, RUNS = 20, 25
-LIMITS = Limits(iterations=300, tool_calls=None, repeated_calls=None)
+LIMITS = Limits(tool_calls=None, repeated_calls=None)
 Kinds = Mapping[str, Callable[[], list[Any]]]
 
 
@@ -113,7 +113,7 @@ def seconds_of_run(llm: LLM, listeners: list[Any]) -> float:
     def double(number: int) -> int:
         return 2 * number
 
-    agent = Agent("x", [Tool(double)], llm=llm, limits=LIMITS, listeners=listeners)
+    agent = Agent("x", [Tool(double)], max_iterations=300, llm=llm, limits=LIMITS, listeners=listeners)
     begin = time.process_time()
     agent.run("Double them all.").raise_for_status()
     return time.process_time() - begin

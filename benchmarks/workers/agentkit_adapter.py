@@ -9,13 +9,13 @@ from workload import INSTRUCTION, KEY, MODEL, MOST_TURNS, PROMPT, Function, Mess
 
 from agentkit import LLM, Agent, Limits, Tool
 
-LIMITS = Limits(iterations=MOST_TURNS, tool_calls=None, repeated_calls=None)
+LIMITS = Limits(tool_calls=None, repeated_calls=None)
 
 
 def agent_at(url: str, functions: Sequence[Function], llm: LLM | None = None) -> Agent[str]:
     """An agent whose model the server plays."""
     llm = llm or LLM("openai", model=MODEL, api_key=KEY, base_url=url)
-    return Agent("measured", list(functions), INSTRUCTION, llm=llm, limits=LIMITS)
+    return Agent("measured", list(functions), INSTRUCTION, MOST_TURNS, llm=llm, limits=LIMITS)
 
 
 def ask(url: str, functions: Sequence[Function], llm: LLM | None = None) -> Callable[[], str]:
@@ -35,7 +35,7 @@ def aask(url: str, functions: Sequence[Function], llm: LLM | None = None) -> Cal
     tools = [Tool(function) for function in functions]
 
     async def asked() -> str:
-        agent = Agent("measured", tools, INSTRUCTION, llm=llm, limits=LIMITS)
+        agent = Agent("measured", tools, INSTRUCTION, MOST_TURNS, llm=llm, limits=LIMITS)
         result = await agent.arun(PROMPT)
         return str(result.raise_for_status().output)
 
@@ -55,7 +55,7 @@ def recall(url: str, history: list[Message], llm: LLM | None = None) -> Callable
 def respond(url: str) -> Callable[[], str]:
     """One run over Responses."""
     llm = LLM("openai", model=MODEL, api_key=KEY, base_url=url, protocol="responses")
-    agent = Agent("measured", (), INSTRUCTION, llm=llm)
+    agent = Agent("measured", (), INSTRUCTION, MOST_TURNS, llm=llm)
 
     def asked() -> str:
         agent.reset()

@@ -125,7 +125,7 @@ def test_tools_that_are_set_are_used():
 
 def test_what_is_set_is_made_like_an_argument(tmp_path):
     """A folder becomes a workspace, nothing the default, as when the agent is made."""
-    helper = Agent("helper", system_tools, policy=Policy(SafetyLevel.SAFE), limits=Limits(iterations=1))
+    helper = Agent("helper", system_tools, policy=Policy(SafetyLevel.SAFE), max_iterations=1)
     helper.workspace, helper.limits, helper.policy, helper.instruction = tmp_path, None, Policy(), None
     assert Path(helper.workspace.folder) == tmp_path
     assert helper.limits == Limits()

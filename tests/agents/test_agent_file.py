@@ -48,7 +48,8 @@ def test_everything_that_can_be_said():
         tools=manifesto.tools,
         model="ollama:qwen3",
         safety=SafetyLevel.NETWORK,
-        limits=Limits(iterations=5, cost=0.5, seconds=60, input_tokens=1000),
+        limits=Limits(cost=0.5, seconds=60, input_tokens=1000),
+        max_iterations=5,
         session="library",
     )
 

@@ -3,6 +3,8 @@
 import asyncio
 import functools
 import pickle
+import threading
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from agentkit import LLM, Agent, ConfigError, Image, RunError, TextDelta
 from agentkit.errors import GuardrailRefused, Postponed, Unreachable
 from agentkit.events import AnswerAmended
-from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say
+from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say, slow
 
 WAYS = ["run", "arun", "stream", "astream"]
 
@@ -350,3 +352,79 @@ def test_streams_hold_text_back():
     assert [event.text for event in events if isinstance(event, TextDelta)] == ["I name no prices."]
     refused = Agent("helper", llm=ScriptedLLM(*["5 EUR"] * 3), guardrails=[no_prices]).stream("How much?")
     assert [event for event in refused if isinstance(event, TextDelta)] == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_guardrail_that_cannot_amend_runs_at_the_same_time(way, drive):
+    """A guardrail of the prompt that is annotated to return None runs at the same time as the first request."""
+    checked, asked = threading.Event(), threading.Event()
+
+    def check(prompt) -> None:
+        checked.set()
+        assert asked.wait(30), "the model was not asked"
+
+    def answer(request):
+        asked.set()
+        assert checked.wait(30), "the guardrail was not called"
+        return "Hello."
+
+    agent = Agent("helper", llm=ScriptedLLM(answer, "Again."), guardrails=[check])
+    assert drive(agent, way, "Hi!").output == "Hello."
+    assert drive(agent, way, "Hi again!").output == "Again."
+    assert [message["content"] for message in agent.history] == ["Hi!", "Hello.", "Hi again!", "Again."]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_refusal_at_the_same_time_cancels_the_request(way, drive):
+    """The refusal abandons a request that takes long, emits none of its text, and names the guardrail and reason."""
+    texts = []
+
+    def refuse(prompt) -> None:
+        ends = time.monotonic() + 15
+        while not server.requests and time.monotonic() < ends:
+            time.sleep(0.01)
+        raise ValueError("Not this.")
+
+    with FakeServer(slow("Too late.", before_seconds=60)) as server:
+        llm = LLM(base_url=server.base_url, model="m", max_retries=0)
+        agent = Agent("helper", llm=llm, guardrails=[refuse])
+        agent.on(TextDelta, texts.append)
+        begun = time.monotonic()
+        result = drive(agent, way, "Hi!")
+        assert time.monotonic() - begun < 20
+    error = result.error
+    assert (result.status, error.guardrail, error.stage, error.reason) == ("failed", "refuse", "prompt", "Not this.")
+    assert (texts, agent.history, result.messages) == ([], [], ())
+    assert result.usage.unreported == 1
+    again = drive(agent, way, result.resumption())
+    assert isinstance(again.error, GuardrailRefused)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_stream_is_held_back_until_the_prompt_has_passed(way, drive):
+    """Text that arrives before a guardrail has passed is emitted afterwards, or never."""
+    order, gate = [], threading.Event()
+
+    def check(prompt) -> None:
+        assert gate.wait(30)
+        order.append("passed")
+
+    def answer(request):
+        gate.set()
+        return "One two three."
+
+    agent = Agent("helper", llm=ScriptedLLM(answer), guardrails=[check])
+    agent.on(TextDelta, lambda _: order.append("text"))
+    assert drive(agent, way, "Hi!").output == "One two three."
+    assert order[0] == "passed"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_late_amendment_is_an_error(way, drive):
+    """A guardrail that is annotated to return None and returns a text fails the run: the prompt was sent already."""
+
+    def wrong(prompt) -> None:
+        return prompt.upper()
+
+    result = drive(Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[wrong]), way, "Hi!")
+    assert (result.status, "Annotate it `-> str | None`" in str(result.error)) == ("failed", True)

@@ -56,7 +56,7 @@ def limit_of(request):
 # Each limit alone: what was done is in the result, and no request is sent that could go beyond it.
 
 HIT = {
-    "iterations": (Limits(iterations=2), [*calls(2), "So far."], "Max tool iterations reached (2)"),
+    "iterations": (Limits(), [*calls(2), "So far."], "Max tool iterations reached (2)"),
     "tool_calls": (Limits(tool_calls=1), [*calls(2), "So far."], "limited to 1 tool calls"),
     "repeated_calls": (
         Limits(repeated_calls=1),
@@ -76,7 +76,8 @@ def test_each_limit_stops_the_run(name, way, find_faults, drive):
     """Each limit ends a run before a request goes beyond it: the result names it and holds all that was done."""
     limits, lines, words = HIT[name]
     with FakeServer(*lines) as server:
-        agent = Agent("helper", [add], llm=served(server, price=PRICE), limits=limits)
+        most = 2 if name == "iterations" else 10
+        agent = Agent("helper", [add], max_iterations=most, llm=served(server, price=PRICE), limits=limits)
         result = drive(agent, way)
         assert len(server.requests) == len(lines)
     assert (result.status, result.limit) == ("limit", name)
@@ -220,7 +221,8 @@ def test_resuming_goes_on_from_there(name, way, find_faults, drive):
     """A run that has hit a limit goes on from there, with the agent's own limits anew."""
     limits, lines, _ = HIT[name]
     with FakeServer(*lines, *calls(1), "Done.") as server:
-        agent = Agent("helper", [add], llm=served(server, price=PRICE), limits=limits)
+        most = 2 if name == "iterations" else 10
+        agent = Agent("helper", [add], max_iterations=most, llm=served(server, price=PRICE), limits=limits)
         stopped = drive(agent, way)
         result = drive(agent, way, stopped.resumption())
     assert (result.status, result.limit, result.output) == ("done", None, "Done.")
@@ -237,9 +239,9 @@ def test_new_limits_are_for_what_is_to_come():
     """The limits that a run is resumed with count from there, not from its beginning."""
     llm = ScriptedLLM(*calls(3), "Three.", *calls(2), "Five.", *calls(9), "Fourteen.")
     agent = Agent("helper", [add], max_iterations=3, llm=llm)
-    result = agent.run("go").resume(limits=Limits(iterations=2, tool_calls=2))
+    result = agent.run("go").resume(limits=Limits(tool_calls=2), max_iterations=2)
     assert (result.limit, result.output, len(result.tool_calls)) == ("iterations", "Five.", 5)
-    result = result.resume(limits=Limits(iterations=20, tool_calls=9))
+    result = result.resume(limits=Limits(tool_calls=9), max_iterations=20)
     assert (result.status, result.output, len(result.tool_calls)) == ("done", "Fourteen.", 14)
 
 
@@ -632,7 +634,7 @@ def test_limits_of_one_run(way):
             return asyncio.run(awaited(prompt, **limits))
         return helper.run(prompt, **limits) if way == "run" else list(helper.stream(prompt, **limits))[-1].result
 
-    short = run("Add.", limits=Limits(iterations=1))
+    short = run("Add.", max_iterations=1)
     assert (short.status, short.limit, short.output) == ("limit", "iterations", "So far.")
     assert run("Add.").status == "done"
 
@@ -641,14 +643,14 @@ def test_limits_of_one_call():
     """A call takes them, too, and raises when one is met."""
     helper = Agent("helper", tools=[add], llm=ScriptedLLM(*calls(1), "So far."))
     with pytest.raises(LimitExceeded):
-        helper("Add.", limits=Limits(iterations=1))
+        helper("Add.", max_iterations=1)
 
 
 def test_limits_given_with_a_run_to_go_on_with():
     """A run that goes on takes the limits given with it before those that it was left with."""
     helper = Agent("helper", tools=[add], max_iterations=1, llm=ScriptedLLM(*calls(1), "So far.", *calls(2), "Done."))
-    left = helper.run("Add.").resumption(limits=Limits(iterations=1))
-    assert helper.run(left, limits=Limits(iterations=5)).output == "Done."
+    left = helper.run("Add.").resumption(max_iterations=1)
+    assert helper.run(left, max_iterations=5).output == "Done."
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from agentkit import Agent, Approval, ConfigError, Limits, Policy, RunError, RunResult, Tool, Verdict
+from agentkit import Agent, Approval, ConfigError, Policy, RunError, RunResult, Tool, Verdict
 from agentkit.errors import SessionError, Unreachable
 from agentkit.events import Approved, ToolCallPostponed
 from agentkit.messages import UserMessage
@@ -133,7 +133,7 @@ def test_agent_goes_on_awaiting(form):
     """An agent goes on with a result, or with the text of one, also awaiting."""
     desk = Desk()
     agent, result = desk.paused("Done.")
-    done = asyncio.run(agent.aresume(form(result), True, limits=Limits(iterations=1)))
+    done = asyncio.run(agent.aresume(form(result), True, max_iterations=1))
     assert (done.output, done.status, desk.erased) == ("Done.", "done", ["it"])
 
 

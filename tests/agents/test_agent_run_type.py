@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from agentkit import Agent, Approval, ConfigError, Limits, RunFinished, RunResult, Session, tool
+from agentkit import Agent, Approval, ConfigError, RunFinished, RunResult, Session, tool
 from agentkit.agents.result import Resumption
 from agentkit.events import PartialOutput
 from agentkit.messages import Request
@@ -132,7 +132,7 @@ def test_a_limit_keeps_the_type():
     """A run that went on after a limit still answers in its type."""
     llm = ScriptedLLM(call("pay", number="A1"), "It was paid.", GOOD)
     clerk = Agent("clerk", [pay], llm=llm, safety="SYSTEM")
-    stopped = clerk.run("Pay A1.", output_type=Invoice, limits=Limits(iterations=1))
+    stopped = clerk.run("Pay A1.", output_type=Invoice, max_iterations=1)
     assert stopped.status == "limit"
     assert stopped.resume().output == Invoice("A1", 30)
 

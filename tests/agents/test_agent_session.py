@@ -22,7 +22,6 @@ from agentkit.sessions.stores.sqlite import SQLiteSessionStore
 from agentkit.testing import ScriptedLLM, call
 from agentkit.tools.files import write_file_tool
 from agentkit.tools.human import ask_user_tool, finish_tool
-from agentkit.usage import Limits
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
 
@@ -281,7 +280,7 @@ def test_agent_that_led_a_killed_run_leads_it_on(way, place, tmp_path, drive):
     for entries, session in kills_of(place, tmp_path):
         expert_asked = sum(isinstance(entry.milestone, ResponseReceived) for entry in entries) > 2
         later = team(session)
-        expert = later.leads["expert"]
+        expert = later.handoff_targets["expert"]
         if expert_asked:
             expert.llm = ScriptedLLM("I know.")
         result = drive(later, way, Resumption())
@@ -583,7 +582,7 @@ def test_run_at_its_limit_goes_on_in_its_session(is_stored, agent):
     helper = stored if is_stored else Agent("helper", [NOTE], llm=ScriptedLLM(*lines), max_iterations=1)
     stopped = helper.run("go")
     assert stopped.status == "limit"
-    result = stopped.resume(limits=Limits(iterations=5))
+    result = stopped.resume(max_iterations=5)
     assert (result.status, result.output) == ("done", "Both.")
     assert helper.messages == result.messages
 
@@ -611,15 +610,17 @@ def full_disk(place):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_full_disk_in_the_middle_of_a_run(way, full_disk, agent, find_faults, drive):
-    """A full disk raises SessionError and leaves nothing half written; with room again the next run is told."""
+    """A full disk fails the run and leaves nothing half written; with room again the next run is told."""
     fill_the_disk, make_room = full_disk
     lines = [[call("note", text="a"), call("fill_the_disk")], "There is room."]
     helper = agent(*lines, tools=[note, fill_the_disk])
+    result = drive(helper, way, "go")
+    assert result.status == "failed"
     with pytest.raises(SessionError, match="nothing was written"):
-        drive(helper, way, "go")
+        result.raise_for_status()
     assert len(helper.llm.requests) == 1
     with pytest.raises(SessionError, match="nothing was written"):
-        drive(agent("never asked for"), way, "and now?")
+        drive(agent("never asked for"), way, "and now?").raise_for_status()
     make_room()
     assert drive(helper, way, "and now?").output == "There is room."
     assert find_faults(helper.history) == []
@@ -671,8 +672,8 @@ def test_an_agent_talks_in_several_conversations():
     agent = Agent("helper", llm=ScriptedLLM("One.", "Two."), listeners=[heard.append])
     other = agent.within(Session())
     result = other.run("Hi")
-    assert (result.text, agent.messages, agent.holds_back) == ("One.", (), False)
+    assert (result.text, agent.messages, agent.withholds_text) == ("One.", (), False)
     agent.run("Hello")
     assert [len(each.messages) for each in (agent, other)] == [2, 2]
     assert sum(type(event).__name__ == "RunFinished" for event in heard) == 2
-    assert Agent("typed", output_type=int, llm=ScriptedLLM()).holds_back
+    assert Agent("typed", output_type=int, llm=ScriptedLLM()).withholds_text

@@ -8,8 +8,9 @@ import pytest
 
 from agentkit import Agent, RunContext, tool
 from agentkit.agents.default import QuickAgent
+from agentkit.agents.result import RunFinished
 from agentkit.errors import Cancelled
-from agentkit.events import RunLeft, ToolCallFinished
+from agentkit.events import ToolCallFinished
 from agentkit.testing import FakeServer, ScriptedLLM, call, say
 
 WAIT_SECONDS = 30
@@ -59,8 +60,11 @@ def test_a_run_ends_at_its_next_event(run):
     assert gate.entered.wait(WAIT_SECONDS)
     runner.stop()
     gate.may_go.set()
+    result = running.result(WAIT_SECONDS)
+    assert (result.status, type(result.error)) == ("failed", Cancelled)
+    assert [used.call.name for used in result.tool_calls] == ["wait"]
     with pytest.raises(Cancelled, match="was stopped"):
-        running.result(WAIT_SECONDS)
+        result.raise_for_status()
     assert len(llm.requests) == 1
     (left,) = runner.session.unfinished
     resumed = runner.resume(left)
@@ -122,23 +126,21 @@ def test_agents_within_are_stopped_too():
     outer = Agent(
         "outer", tools=[inner.as_tool("ask_inner")], llm=ScriptedLLM(call("ask_inner", request="Go!"), "never")
     )
-    with pytest.raises(Cancelled):
-        outer.run("Go!")
+    assert isinstance(outer.run("Go!").error, Cancelled)
     assert told == [False, True]
     assert (len(inner.llm.requests), len(outer.llm.requests)) == (1, 1)
 
 
 def test_listeners_hear_it():
-    """They hear what was done, and that the run was left and why."""
+    """Listeners receive what was done, and the result with the reason."""
     heard = []
     runner = Agent(
         "runner", tools=[look], llm=ScriptedLLM(say("Look.", call("look")), "never"), listeners=[heard.append]
     )
     runner.on(ToolCallFinished, lambda _: runner.stop())
-    with pytest.raises(Cancelled):
-        runner.run("Go!")
-    assert isinstance(heard[-1], RunLeft)
-    assert "was stopped" in heard[-1].error
+    result = runner.run("Go!")
+    assert heard[-1] == RunFinished(result)
+    assert "was stopped" in str(result.error)
 
 
 def test_the_quick_chat_can_be_stopped():

@@ -15,7 +15,7 @@ import pytest
 from agentkit import LLM, Agent, Tool
 from agentkit.agents.drivers import MOST_THREADS
 from agentkit.agents.result import RunFinished
-from agentkit.events import RunLeft, TextDelta, ToolCallFinished
+from agentkit.events import TextDelta, ToolCallFinished
 from agentkit.testing import FakeServer, ScriptedLLM, call, say, slow
 
 LINES = [
@@ -91,7 +91,7 @@ def test_consumer_that_breaks_out_of_an_awaiting_stream(stop, find_faults):
 @pytest.mark.parametrize("stop", range(EVENTS))
 @pytest.mark.parametrize("way", ["run", "astream"])
 def test_listener_that_raises(way, stop, find_faults):
-    """A listener that raises at any event ends its run with that error and leaves a valid history."""
+    """A listener that raises at any event fails its run, whose result names the error, and leaves a valid history."""
     agent, heard = make_agent(), []
 
     def listen(event):
@@ -100,15 +100,17 @@ def test_listener_that_raises(way, stop, find_faults):
             raise LookupError("listener")
 
     async def consume():
-        [event async for event in agent.astream("go")]
+        return [event async for event in agent.astream("go")][-1].result
 
     agent.listeners.append(listen)
-    with suppress(LookupError):
-        if way == "run":
-            agent.run("go")
-        else:
-            asyncio.run(consume())
-    assert len(heard) == stop + 1 + isinstance(heard[-1], RunLeft) or isinstance(heard[-1], RunFinished)
+    result = agent.run("go") if way == "run" else asyncio.run(consume())
+    if len(heard) > stop:
+        assert (result.status, str(result.error)) == (
+            "failed",
+            "The run was ended by an exception (LookupError: listener).",
+        )
+        assert isinstance(result.error.__cause__, LookupError)
+    assert isinstance(heard[-1], RunFinished)
     agent.listeners.clear()
     check(agent, find_faults)
 

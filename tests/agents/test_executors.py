@@ -199,7 +199,7 @@ def test_pickled_agent_is_the_same_agent():
         assert (other.name, other.instruction, other.max_iterations) == ("helper", "Be brief.", 7)
         assert (other.limits, other.policy, other.approve, other.listeners) == (agent.limits, agent.policy, allow, [])
         assert [tool.spec for tool in other.tools] == [tool.spec for tool in agent.tools]
-        assert (list(other.leads), other.llm.equals(llm), other.usage.requests) == (["friend"], True, 0)
+        assert (list(other.handoff_targets), other.llm.equals(llm), other.usage.requests) == (["friend"], True, 0)
         assert other._answers.schema == agent._answers.schema
 
 

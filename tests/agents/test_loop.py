@@ -32,21 +32,21 @@ def add(a: int, b: int) -> int:
 TOOLS = Toolset([add, Tool(add, "erase", level=SafetyLevel.SYSTEM)])
 
 
-def loop(session, **limits):
+def loop(session, max_iterations=10, **limits):
     """The loop of a run with two tools, one of which must be asked for."""
-    bench = ToolPolicyContext(TOOLS, (Policy(),), Grants(), Workspace())
+    policy_context = ToolPolicyContext(TOOLS, (Policy(),), Grants(), Workspace())
     specs = tuple(tool.spec for tool in TOOLS)
     plan = RunConfig(
         Agent("helper"),
         RunContext(None, "helper"),
         "Be brief.",
         specs,
-        bench,
+        policy_context,
         ScriptedLLM,
         AnswerValidator(),
         ContextBudget(Window()),
     )
-    return RunLoop(plan, session.begin(), Budget(Limits(**{"iterations": 10, **limits})))
+    return RunLoop(plan, session.begin(), Budget(Limits(**limits), max_iterations=max_iterations))
 
 
 def with_ids(response):
@@ -159,7 +159,7 @@ def test_missing_answer_is_a_bad_response():
 def test_cap_keeps_the_work():
     """At the cap of iterations the result says so and holds everything done."""
     wishes = [with_ids(say(f"Try {n}.", call("add", a=n, b=0))) for n in range(3)]
-    result = result_of(play([*wishes, say("So far, nothing.")], iterations=3))
+    result = result_of(play([*wishes, say("So far, nothing.")], max_iterations=3))
     assert (result.status, result.limit, result.iterations, result.output) == (
         "limit",
         "iterations",

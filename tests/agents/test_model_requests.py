@@ -38,11 +38,11 @@ def asking(window=None, llm=ScriptedLLM, exchanges=0, **limits):
     if exchanges:
         said = [(UserMessage("word " * 100), AssistantMessage("Yes.")) for _ in range(exchanges)]
         session.append([message for pair in said for message in pair])
-    bench = ToolPolicyContext(tools, (Policy(),), Grants(), Workspace())
+    policy_context = ToolPolicyContext(tools, (Policy(),), Grants(), Workspace())
     specs = tuple(tool.spec for tool in tools)
     room = ContextBudget(window or Window())
     plan = RunConfig(
-        Agent("helper"), RunContext(None, "helper"), "Be brief.", specs, bench, llm, AnswerValidator(), room
+        Agent("helper"), RunContext(None, "helper"), "Be brief.", specs, policy_context, llm, AnswerValidator(), room
     )
     run = session.begin()
     run.progress.apply(RunStarted("helper", "go"))
@@ -251,4 +251,4 @@ def test_tool_that_reads_on_is_made_once():
     _, after = play(given.request())
     names = [[spec.name for spec in request.tools] for request in (before, after)]
     assert names == [["add"], ["add", "read_more"]]
-    assert given.bench().tools.find("read_more") is given.bench().tools.find("read_more")
+    assert given.policy_context().tools.find("read_more") is given.policy_context().tools.find("read_more")

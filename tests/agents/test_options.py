@@ -57,3 +57,14 @@ def test_what_is_no_text_is_refused(name):
     with pytest.raises(ConfigError, match=r"must be strings, as in LLM\(model=.*Got int") as raised:
         LLM(**{name: 123456789})
     assert "123456789" not in str(raised.value)
+
+
+@pytest.mark.parametrize("prompt", ["", " \n"])
+def test_empty_prompt(prompt):
+    """An empty prompt is refused before the run, also within a batch."""
+    helper = Agent("helper", llm=LLM(base_url="http://127.0.0.1:9/v1", model="m"))
+    for run in (helper.run, helper, helper.stream_text, helper.stream):
+        with pytest.raises(ConfigError, match="The prompt is empty"):
+            list(run(prompt))
+    (result,) = helper.map([prompt])
+    assert "The prompt is empty" in str(result.error)

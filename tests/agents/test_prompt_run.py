@@ -166,7 +166,7 @@ def test_lead_of_a_result_is_the_agent():
     """Whoever goes on with a result knows the agent's name, order and plans."""
     agent = Agent("helper", instruction="Be brief.", llm=ScriptedLLM("Hi."))
     lead = ResumingAgent(agent, Session())
-    plan = lead.plan_beside(agent._plan(NO_RUN, None, NONE, lambda: agent.llm))
+    plan = lead.config_from(agent._plan(NO_RUN, None, NONE, lambda: agent.llm))
     assert (lead.name, plan.instruction, plan.lead) == ("helper", "Be brief.", agent)
 
 

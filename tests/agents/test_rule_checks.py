@@ -165,11 +165,11 @@ PATTERNS = [
 @pytest.mark.parametrize(("pattern", "name", "verdict"), PATTERNS)
 def test_patterns_are_about_all_tools_whose_names_fit(pattern, name, verdict):
     """As a shell reads them, in the case in which they are written."""
-    bench = ToolPolicyContext(
+    policy_context = ToolPolicyContext(
         Toolset(system_tools), (Policy("SYSTEM", [Rule("deny", pattern)]),), Grants(), Workspace()
     )
     made_call = ToolCall("id", name, json.dumps({"command": "ls"}))
-    assert judge_call(made_call, bench, ()).decision.verdict == verdict
+    assert judge_call(made_call, policy_context, ()).decision.verdict == verdict
 
 
 def test_a_pattern_that_allows_commands_does_not_fit_hidden_ones():

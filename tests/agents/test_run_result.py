@@ -9,7 +9,7 @@ from multiprocessing import Pipe
 import pytest
 
 from agentkit import Agent, LimitExceeded, ModelError, RunError, RunResult, Usage, write_file_tool
-from agentkit.errors import SessionError, Unauthorized
+from agentkit.errors import ConfigError, SessionError, Unauthorized
 from agentkit.testing import ScriptedLLM, call, say
 
 
@@ -75,6 +75,8 @@ def test_values_that_a_tool_returned():
     result = run([call("add", a=1, b=2), call("add", a="x", b=2), call("add", a=3, b=4)], "Done.")
     assert result.values("add") == [3, 7]
     assert result.values("subtract") == []
+    with pytest.raises(ConfigError, match=r"No tool of this run is named 'addd'\. Did you mean 'add'\?"):
+        result.values("addd")
 
 
 def test_output_is_of_its_type_or_raises():

@@ -23,21 +23,21 @@ def test_a_model_is_known_before_its_client_is_made(monkeypatch):
     """An agent tells its client, or as long as there is none the name of its model, or that nothing was said."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
     llm, named, unsaid = ScriptedLLM("Hi"), Agent("named", model="gpt-5.4"), Agent("unsaid")
-    assert Agent("given", llm=llm).known_llm is llm
-    assert (named.known_llm, unsaid.known_llm) == ("gpt-5.4", None)
+    assert Agent("given", llm=llm).configured_llm is llm
+    assert (named.configured_llm, unsaid.configured_llm) == ("gpt-5.4", None)
     made = named.llm
     assert isinstance(made, LLM)
-    assert named.known_llm is made
+    assert named.configured_llm is made
 
 
 def test_a_session_is_known_before_it_is_opened(tmp_path, monkeypatch):
     """An agent tells its conversation, or the name of one that nothing has needed yet; telling opens nothing."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert Agent("bare").known_session is None
-    assert Agent("named", session="trips").known_session == "trips"
+    assert Agent("bare").configured_session is None
+    assert Agent("named", session="trips").configured_session == "trips"
     assert list(tmp_path.rglob("*.db")) == []
     bare = Agent("bare")
-    assert bare.session is bare.known_session
+    assert bare.session is bare.configured_session
 
 
 @pytest.mark.parametrize("copied", [copy.copy, lambda agent: agent.within(Session())])
@@ -84,10 +84,10 @@ def test_events_of_a_run_in_another_session():
 
 def test_what_an_answer_must_be():
     """An agent tells the type of its answers and the checks that they pass."""
-    rules = Agent("helper", output_type=int, guardrails=[polite]).answer_rules
+    rules = Agent("helper", output_type=int, guardrails=[polite]).answer_validator
     assert [(check.name, check.stage) for check in rules.guardrails] == [("polite", "output")]
     assert rules.schema is not None
-    assert Agent("plain").answer_rules.schema is None
+    assert Agent("plain").answer_validator.schema is None
 
 
 def test_the_tool_of_an_agent_can_be_sent():

@@ -10,7 +10,7 @@ import pytest
 
 from agentkit import Agent, Session, tool
 from agentkit.agents.result import RunFinished
-from agentkit.agents.runner import tell_afterwards
+from agentkit.agents.runner import emit_afterwards
 from agentkit.errors import Unreachable
 from agentkit.events import (
     HandedOff,
@@ -140,7 +140,7 @@ def test_settings_of_the_client_are_told():
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_surrounds_may_raise(way, drive):
-    """A listener that raises around a tool call ends its run, as one does that raises at an event."""
+    """A listener that raises around a tool call fails its run, as one does that raises at an event."""
 
     class Refusing(Listener):
         @contextmanager
@@ -151,10 +151,13 @@ def test_what_surrounds_may_raise(way, drive):
 
     agent, _ = agent_of([call("look"), call("look")], "Done.")
     agent.listeners[:] = [Refusing()]
-    with pytest.raises(TypeError, match="not this one"):
-        drive(agent, way)
+    result = drive(agent, way)
+    assert (result.status, str(result.error)) == (
+        "failed",
+        "The run was ended by an exception (TypeError: not this one).",
+    )
     (event, _) = agent.listeners[0].heard[-1]
-    assert event == RunLeft("TypeError: not this one")
+    assert event == RunFinished(result)
 
 
 def test_agent_as_tool_has_a_parent():
@@ -283,7 +286,7 @@ def test_run_elsewhere_is_told_afterwards():
     listener = Listener()
     response = ResponseReceived(Response(AssistantMessage("a")))
     known, new = [RunStarted("helper", "go"), response, HandedOff("second")], [response, RunFinished(None)]
-    tell_afterwards([listener], known, new, Origin("r1", "helper"))
+    emit_afterwards([listener], known, new, Origin("r1", "helper"))
     assert [event for event, _ in listener.heard] == new
     assert {source for _, source in listener.heard} == {Origin("r1", "second", iteration=2, is_elsewhere=True)}
 

@@ -67,8 +67,8 @@ def verdict(folder, rule, tool, arguments, level="SYSTEM"):
     """What becomes of a call under one rule."""
     workspace = Workspace(folder.parent / "alias")
     tools = Toolset([*[each.within(workspace) for each in FILES], *tools_in(workspace)])
-    bench = ToolPolicyContext(tools, (Policy(level, [rule]),), Grants(), workspace)
-    return judge_call(ToolCall("id", tool, json.dumps(arguments)), bench, ()).decision.verdict.value
+    policy_context = ToolPolicyContext(tools, (Policy(level, [rule]),), Grants(), workspace)
+    return judge_call(ToolCall("id", tool, json.dumps(arguments)), policy_context, ()).decision.verdict.value
 
 
 PATHS = {
@@ -241,9 +241,9 @@ def test_function_outside_of_the_workspace_is_seen_from_the_current_folder(folde
     try:
         for below, path, expected in [*rows, ("prod", "docs/q", "allow")]:
             policy = Policy("SYSTEM", [Rule("deny", "stow", {"file_path": {"below": below}})])
-            bench = ToolPolicyContext(Toolset([tool]), (policy,), Grants(), Workspace(folder))
+            policy_context = ToolPolicyContext(Toolset([tool]), (policy,), Grants(), Workspace(folder))
             made = ToolCall("id", "stow", json.dumps({"file_path": path}))
-            assert judge_call(made, bench, ()).decision.verdict == expected
+            assert judge_call(made, policy_context, ()).decision.verdict == expected
     finally:
         os.chdir(before)
 

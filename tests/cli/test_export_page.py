@@ -113,7 +113,7 @@ def test_everything_is_told(html):
     text = "".join(text for tag, text in Outline(html).texts if tag != "style")
     for told in [
         "How much is 6*7?\n[image]",
-        "wishes to call calculator, write_file, run_shell",
+        "calls calculator, write_file, run_shell",
         "It only computes. rule: level",
         "allowed by a person",
         "a person answered: once",

@@ -264,3 +264,20 @@ def test_a_function_has_no_texts(optimize, tmp_path):
     _, err, code = optimize("--tokens", 9, agent=("--agent", "answer"))
     assert code == 2
     assert "answer is a function, which has no texts to improve." in err
+
+
+MANIFESTO = "You note orders.\n\nThese tools can be used:\n<TOOL: TELL_USER>text</TOOL>\n<TOOL: END_RUN></TOOL>\n"
+
+
+def test_text_of_a_manifesto_is_improved(optimize, tmp_path):
+    """The text of a manifesto, without any settings, is improved; the tools that it lists stay those of the agent."""
+    (tmp_path / "manifesto.txt").write_text(MANIFESTO, "utf-8")
+    out, err, code = optimize(
+        "--tokens", 300_000, "--limit", "tool_calls=none", "--out", "improved.txt", agent=("--agent", "manifesto.txt")
+    )
+    assert code == 0, err
+    assert "-> 1.00 on 20 cases" in out.splitlines()[0]
+    old, new = (read_manifesto(tmp_path / name) for name in ("manifesto.txt", "improved.txt"))
+    assert clerk.rules_in(new.instruction) == clerk.RULES
+    assert (new.tools.names, new.tool_calling) == (old.tools.names, "text")
+    assert (tmp_path / "manifesto.txt").read_text("utf-8") == MANIFESTO

@@ -64,7 +64,7 @@ def test_a_model_of_the_environment(monkeypatch):
         monkeypatch.setenv("AGENTKIT_BASE_URL", server.base_url)
         agent = Agent("helper")
         assert [trial.model for trial in run_of(agent, models=["mini", "big"])] == ["mini", "big"]
-        assert agent.known_llm is None
+        assert agent.configured_llm is None
 
 
 def test_nobody_to_ask(monkeypatch):

@@ -124,7 +124,7 @@ def test_tools_are_described_as_text_to_a_model_without_tools(gguf):
     response = llm.complete("Add 1 and 2.", tools=[add], max_tokens=8)
     assert llm.describe().adjustments == ("tools are described in the instruction and called as text",)
     assert response.text or response.tool_calls
-    result = Agent(llm=llm, tools=[add], limits=Limits(iterations=2)).run("Add 1 and 2.")
+    result = Agent(llm=llm, tools=[add], max_iterations=2).run("Add 1 and 2.")
     assert 1 <= result.iterations <= 2
 
 

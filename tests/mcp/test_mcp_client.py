@@ -162,7 +162,7 @@ def test_a_server_that_is_none(tmp_path):
     for server, told in (
         ("/nowhere/server", "/nowhere/server"),
         ([sys.executable, "-c", "import sys; sys.exit('no key')"], "no key"),
-        ("http://127.0.0.1:9/mcp?key=k", r"'127' at http://127\.0\.0\.1:9/mcp cannot be used"),
+        ("http://127.0.0.1:9/mcp?key=k", r"'localhost' at http://127\.0\.0\.1:9/mcp cannot be used"),
         (object(), "got a object"),
     ):
         with pytest.raises(ConfigError, match=told):

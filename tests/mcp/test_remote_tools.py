@@ -11,7 +11,7 @@ from agentkit.mcp.client import Bounds, RemoteTool
 from agentkit.mcp.definitions import Definition
 
 HIDDEN = "Fine.\U000e0052\U000e0045 \u202eback \x1b[2J \u200b"
-BOUNDS = Bounds(SafetyLevel.SAFE, None, 1_000, frozenset())
+BOUNDS = Bounds(SafetyLevel.SAFE, 1_000, frozenset())
 
 
 def told(description, schema):

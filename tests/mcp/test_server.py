@@ -347,11 +347,11 @@ def over_http():
             process.wait(60)
 
 
-def posted(url, **headers):
-    """The status of a request with these headers."""
+def posted(url, padding=0, **headers):
+    """The status of a request with these headers, and this many further bytes."""
     address = urlsplit(url)
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}) + " " * padding
     given = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
     connection.request("POST", address.path, body, {**given, **headers})
     try:
@@ -371,6 +371,8 @@ def test_over_http():
         assert posted(url, authorization="Bearer other") == 401
         assert posted(url, **key, host="evil.example.com") == 421
         assert posted(url, **key, origin="https://evil.example.com") == 403
+        assert posted(url, 8_000_000, **key) == 413
+        assert posted(url, 7_000_000, **key) != 413
         with pytest.raises(ConfigError, match="cannot be used"):
             _ = MCPServer(url, token="wrong-wrong-wrong-4711").tools
 

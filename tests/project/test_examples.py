@@ -10,11 +10,13 @@ import shutil
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import psutil
 import pytest
 
 from agentkit.testing import FakeServer, call, fail, slow
@@ -440,7 +442,7 @@ def test_batch_takes_other_texts_as_another_batch(run, here):
 @contextmanager
 def service(start, server):
     """A running web service and a function that sends it requests."""
-    process = start("service_with_fastapi.py", 0, base_url=server.base_url)
+    process = start("service_with_fastapi.py", 0, base_url=server.base_url, stdout=subprocess.DEVNULL)
     port = int(re.search(r":(\d+) ", read_until(process.stderr, "(Press CTRL+C to quit)")).group(1))
 
     def ask(**question):
@@ -451,6 +453,7 @@ def service(start, server):
         connection.close()
         return response.status, told
 
+    ask.process = process
     yield ask
     process.terminate()
     process.communicate(timeout=SECONDS)
@@ -471,10 +474,39 @@ def test_service_keeps_conversations_apart_and_over_restarts(start):
     assert "It is 408." in sent(server.requests[3])
 
 
+def test_service_serves_two_users_at_the_same_time(start):
+    """In a thousand requests of two users no word of one reaches the other's requests, and memory stays flat."""
+    turns, conversations, sizes = 10, 50, []
+
+    def user(word, ask):
+        for number in range(conversations):
+            conversation = {}
+            for turn in range(turns):
+                status, told = ask(question=f"{word} {number} {turn}", **conversation)
+                assert (status, told["answer"]) == (200, f"You said {word} {number} {turn}.")
+                conversation = {"conversation": told["conversation"]}
+            sizes.append(psutil.Process(ask.process.pid).memory_info().rss)
+
+    def answer(request):
+        return f"You said {request.json['messages'][-1]['content']}."
+
+    words = ("aubergine", "broccoli")
+    with FakeServer(answer, repeat=True) as server, service(start, server) as ask, ThreadPoolExecutor(2) as users:
+        list(users.map(user, words, [ask] * 2))
+        requests = [sent(request) for request in server.requests]
+    assert len(requests) == 2 * turns * conversations
+    assert [text for text in requests if all(word in text for word in words)] == []
+    for word in words:
+        numbers = [set(re.findall(rf"{word} (\d+) ", text)) for text in requests if word in text]
+        assert len(numbers) == turns * conversations
+        assert all(len(each) == 1 for each in numbers)
+    assert max(sizes[-10:]) - min(sizes[10:20]) < 20_000_000
+
+
 def test_service_tells_failures_by_status(start):
     """An invalid question returns 422; a model failure returns 502 with its reason."""
     with FakeServer(fail(400, "no such model")) as server, service(start, server) as ask:
-        assert ask(question="x" * 10_001)[0] == 422
+        assert ask(question="x" * 10_001)[0] == ask(question=" ")[0] == 422
         assert ask(question="Hello?", conversation="../other")[0] == 422
         status, told = ask(question="Hello?")
     assert (status, "no such model" in told["detail"]) == (502, True)

@@ -203,13 +203,10 @@ def _closed():
     raise AssertionError("The browser has gone")
 
 
-@pytest.fixture(scope="session")
-def chromium(tmp_path_factory):
-    """One browser for all tests; skipped where there is none."""
-    if BROWSER is None:
-        pytest.skip("Chromium is not installed")
+@contextlib.contextmanager
+def launched(profile):
+    """A browser with this profile folder."""
     (theirs, commands), (replies, ours) = os.pipe(), os.pipe()
-    profile = tmp_path_factory.mktemp("profile")
     options = f"--headless --no-sandbox --disable-gpu --remote-debugging-pipe --no-first-run --user-data-dir={profile}"
     shell = f'exec "$0" {options} 3<&{theirs} 4>&{ours}'
     process = subprocess.Popen(
@@ -222,6 +219,15 @@ def chromium(tmp_path_factory):
     process.wait(PATIENCE)
     os.close(commands)
     os.close(replies)
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    """One browser for all tests; skipped where there is none."""
+    if BROWSER is None:
+        pytest.skip("Chromium is not installed")
+    with launched(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
 
 
 @pytest.fixture

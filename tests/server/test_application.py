@@ -14,7 +14,17 @@ from agentkit.installation import install_command
 from agentkit.server import app
 from agentkit.testing import ScriptedLLM, call
 
-FILES = ["/", "/page.css", "/page.js", "/run.js", "/cards.js", "/markdown.js", "/icon.svg"]
+FILES = [
+    "/",
+    "/page.css",
+    "/page.js",
+    "/run.js",
+    "/cards.js",
+    "/markdown.js",
+    "/icon.svg",
+    "/dashboard",
+    "/dashboard.js",
+]
 DOORS = [
     ("GET", "/v1/models"),
     ("GET", "/v1/models/helper"),

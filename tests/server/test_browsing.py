@@ -573,3 +573,8 @@ def test_axe_finds_nothing(page, serve, browser, scheme):
     tab.until(PRESSABLE)
     tab.js("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     assert violations(tab) == []
+    tab.js("document.querySelector('.top a').click()")
+    tab.until("document.querySelectorAll('.run-row').length === 2")
+    tab.js("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    tab.until("document.querySelectorAll('.run-row pre').length >= 2")
+    assert violations(tab) == []

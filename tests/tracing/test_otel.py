@@ -187,3 +187,52 @@ def test_importing_loads_nothing():
     """Importing `agentkit.tracing` loads nothing of OpenTelemetry."""
     done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[]\n"
+
+
+def test_embeddings_in_a_tool_have_spans(kept):
+    """Vectors that a tool asks for have a span below that of the call, with the tokens, and count in the metrics."""
+    with FakeServer(call("look_up", text="tides"), "Done.") as server:
+        llm = LLM("openai", model="m", api_key="a-key", base_url=server.base_url)
+
+        def look_up(text: str) -> int:
+            """Look a text up."""
+            return len(llm.embed([text, "other"], dimensions=3)[0])
+
+        agent = Agent("helper", [look_up], llm=llm, description="Looks things up.", listeners=[kept.listener()])
+        assert agent.run("Look up tides.").status == "done"
+    span = kept.span("embeddings m")
+    parent = kept.span("execute_tool look_up")
+    assert span.parent.span_id == parent.context.span_id
+    assert span.attributes["gen_ai.operation.name"] == "embeddings"
+    assert span.attributes["gen_ai.embeddings.dimension.count"] == 3
+    assert span.attributes["gen_ai.usage.input_tokens"] > 0
+    operations = [
+        point.attributes["gen_ai.operation.name"] for point in kept.points("gen_ai.client.operation.duration")
+    ]
+    assert sorted(operations) == ["chat", "embeddings"]
+    run = kept.span("invoke_agent helper").attributes
+    assert (run["gen_ai.agent.id"], run["gen_ai.agent.description"]) == ("helper", "Looks things up.")
+
+
+def test_embeddings_outside_of_tools_have_no_spans(kept):
+    """An LLM that is used outside of a run reports to no listener."""
+    kept.listener()
+    with FakeServer() as server:
+        llm = LLM("openai", model="m", api_key="a-key", base_url=server.base_url)
+        assert len(llm.embed(["tides"])) == 1
+    assert kept.spans == []
+
+
+def test_failed_embeddings_have_an_error(kept):
+    """A request for vectors that fails has its error as the type."""
+    with FakeServer(call("look_up", text="tides"), "Done.") as server:
+        dead = LLM("openai", model="m", api_key="a-key", base_url="http://127.0.0.1:9/v1", max_retries=0)
+
+        def look_up(text: str) -> int:
+            """Look a text up."""
+            return len(dead.embed([text]))
+
+        llm = LLM("openai", model="m", api_key="a-key", base_url=server.base_url)
+        Agent("helper", [look_up], llm=llm, listeners=[kept.listener()]).run("Look up tides.")
+    assert kept.span("embeddings m").attributes["error.type"] == "Unreachable"
+    assert kept.span("execute_tool look_up").attributes["error.type"] == "Unreachable"

@@ -1,6 +1,7 @@
 """Do others understand what is told? A receiver of OTLP, and the parser of a published viewer."""
 
 import http.server
+import json
 
 import pytest
 
@@ -127,3 +128,48 @@ def test_viewer_understands_it():
     assert "6*7" in seen["execute_tool calculator"]["input.value"]
     assert "42" in seen["execute_tool calculator"]["output.value"]
     assert "How much is 6*7?" in seen["invoke_agent helper"]["input.value"]
+
+
+@pytest.fixture
+def finished():
+    """The finished spans of a run, with content."""
+    pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is not installed")
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    exporter, tracers = InMemorySpanExporter(), TracerProvider()
+    tracers.add_span_processor(SimpleSpanProcessor(exporter))
+    run(OpenTelemetry(content=True, tracer_provider=tracers))
+    return {span.name: span for span in reversed(exporter.get_finished_spans())}
+
+
+@pytest.mark.slow
+def test_mlflow_understands_it(finished):
+    """MLflow's translator of GenAI spans finds types, models, tokens, inputs and outputs in ours."""
+    translation = pytest.importorskip("mlflow.tracing.otel.translation", reason="mlflow-tracing is not installed")
+    from mlflow.entities.span import Span
+
+    seen = {}
+    for name, span in finished.items():
+        attributes = translation.translate_span_when_storing(Span(span))["attributes"]
+        seen[name] = {key.removeprefix("mlflow."): value for key, value in attributes.items()}
+    types = {name: json.loads(seen[name]["spanType"]) for name in finished if "spanType" in seen[name]}
+    assert types == {"invoke_agent helper": "AGENT", "chat any": "CHAT_MODEL", "execute_tool calculator": "TOOL"}
+    chat = seen["chat any"]
+    assert json.loads(chat["llm.model"]) == "any"
+    usage = json.loads(chat["chat.tokenUsage"])
+    assert usage["input_tokens"] > 0
+    assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
+    assert "How much is 6*7?" in chat["spanInputs"]
+    assert "calculator" in chat["spanOutputs"]
+    assert "6*7" in seen["execute_tool calculator"]["spanInputs"]
+    assert "42" in seen["execute_tool calculator"]["spanOutputs"]
+
+
+@pytest.mark.slow
+def test_langfuse_exports_every_span(finished):
+    """Langfuse's default filter keeps all spans of a run, so that its tree has no gaps."""
+    filters = pytest.importorskip("langfuse.span_filter", reason="langfuse is not installed")
+    assert [name for name, span in finished.items() if not filters.is_default_export_span(span)] == []
+    assert any(name.startswith("iteration") for name in finished)

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from agentkit import Agent, Approval, Image, Limits, Session, Toolset, core_tools, tool, web_tools
+from agentkit import Agent, Approval, Image, Session, Toolset, core_tools, tool, web_tools
 from agentkit._version import __version__
 from agentkit.agents.result import RunFinished
-from agentkit.agents.runner import tell_afterwards
+from agentkit.agents.runner import emit_afterwards
 from agentkit.decisions import Decision
 from agentkit.errors import Unauthorized
 from agentkit.events import (
@@ -157,7 +157,7 @@ def test_limit_is_an_event(kept):
         "helper",
         [tool(lambda: "a", name="look", description="Look.")],
         llm=ScriptedLLM(call("look"), "So far."),
-        limits=Limits(iterations=1),
+        max_iterations=1,
         listeners=[kept.listener()],
     )
     agent.run("go")
@@ -282,16 +282,15 @@ def test_stream_that_is_left_ends_its_spans(kept, make_agent):
 
 
 def test_listener_that_raises_ends_the_spans(kept, make_agent):
-    """A run that another listener ends has ended spans, which say what kind of error it was."""
+    """A run that another listener fails has ended spans, which contain the kind of the error and not its text."""
 
     def refuse(event):
         if isinstance(event, ToolCallFinished):
             raise TypeError(SECRET)
 
-    with pytest.raises(TypeError):
-        make_agent(listeners=[kept.listener(), refuse]).run("go")
+    assert make_agent(listeners=[kept.listener(), refuse]).run("go").status == "failed"
     run = kept.span("invoke_agent helper")
-    assert (run.status.description, run.attributes["error.type"]) == ("TypeError", "TypeError")
+    assert (run.status.description, run.attributes["error.type"]) == ("RunError", "RunError")
     assert "iteration 1" in [span.name for span in kept.spans]
 
 
@@ -320,7 +319,7 @@ def test_run_elsewhere_has_spans(kept):
         ResponseReceived(Response(AssistantMessage("Done."), model="any-1")),
         RunFinished(Agent("a", llm=ScriptedLLM("b")).run("c")),
     ]
-    tell_afterwards([kept.listener()], [], new, Origin("r1", "helper"))
+    emit_afterwards([kept.listener()], [], new, Origin("r1", "helper"))
     call_span, run = kept.span("execute_tool look"), kept.span("invoke_agent helper")
     assert run.attributes["agentkit.run.is_elsewhere"] is True
     assert (call_span.end_time - call_span.start_time) // 1_000_000_000 == 2

@@ -57,6 +57,7 @@ def test_run_says_whose_it_is():
     """The span of a run says its id and agent; what set it to work, its session and where it was only if known."""
     assert names.of_run(SOURCE) == {
         "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.id": "helper",
         "gen_ai.agent.name": "helper",
         "agentkit.run.id": "r1",
     }

@@ -12,7 +12,7 @@ import click
 from agentkit._dataclass import dataclass
 from agentkit.agents.result import Resumption
 from agentkit.cli.chat.conversation import ChatState
-from agentkit.cli.conversations import known_session
+from agentkit.cli.conversations import configured_session
 from agentkit.cli.export import save, summary_line
 from agentkit.cli.options import CODE
 from agentkit.cli.sessions import undo_text
@@ -180,7 +180,7 @@ def _session(conversation: ChatState, front: Front, argument: str) -> Next:
         _rename(conversation, front, rest.strip())
     elif argument:
         begin = f" To begin one: /session new {argument}"
-        conversation.switch(known_session(conversation.order.place, argument, begin))
+        conversation.switch(configured_session(conversation.order.place, argument, begin))
         tell_session(conversation, front)
     else:
         _list(conversation, front)

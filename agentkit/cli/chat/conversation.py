@@ -80,7 +80,7 @@ class ChatState:
         with closing(agent.stream(prompt if said is None else said)) as events:
             for event in events:
                 self._note(event)
-                yield from _whole(event) if agent.holds_back else (event,)
+                yield from _whole(event) if agent.withholds_text else (event,)
 
     def resumption(self) -> Resumption:
         """Resume the last run, or else an unfinished run of the session. Raises SessionError without such a run."""

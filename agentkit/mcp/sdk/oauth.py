@@ -240,6 +240,18 @@ class Authorized(OAuthClientProvider):
             return self._terms.scope
         return union_scopes(self.context.client_metadata.scope, self._earlier_scope())
 
+    async def get_tokens(self) -> None:
+        """Do nothing, as the token storage of the package: `_initialize` reads a stored login."""
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Do nothing: the tokens are in the context."""
+
+    async def get_client_info(self) -> None:
+        """Do nothing: `_initialize` reads a stored login."""
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        """Do nothing: client information is stored together with the tokens."""
+
     @abstractmethod
     async def _renew(self, request: httpx2.Request, refusal: httpx2.Response) -> bool:
         """Return whether the request now carries another token than the rejected one."""
@@ -470,15 +482,6 @@ class AuthorizationCodeAuth(Authorized):
         why = f"{told_of(request, response, tokens.values())} (it answers {response.status_code})"
         return f"{request.url.host} refused the {kind}: {why}."
 
-    async def get_tokens(self) -> None:
-        """Do nothing: `_initialize` reads the stored login."""
-
-    async def get_client_info(self) -> None:
-        """Do nothing: `_initialize` reads the stored login."""
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Do nothing: client information is stored together with the tokens."""
-
 
 class _AuthorizationFlow(AuthorizationCodeAuth):
     """Logs a person in from scratch."""
@@ -610,7 +613,7 @@ class ClientCredentialsAuth(Authorized, ClientCredentialsOAuthProvider):
 
     def __init__(self, target: Target, terms: ClientCredentials, listener: Listener) -> None:
         secret, issuer = terms.client_secret or "", terms.issuer
-        super().__init__(target.url, _MemoryTokenStorage(), terms.client_id, secret, _BASIC, terms.scope, issuer)
+        super().__init__(target.url, self, terms.client_id, secret, _BASIC, terms.scope, issuer)
         if terms.private_key is not None:
             self._fixed_client_info.token_endpoint_auth_method = _JWT
         self._credentials = terms
@@ -667,19 +670,3 @@ class ClientCredentialsAuth(Authorized, ClientCredentialsOAuthProvider):
     def _wanted(self, response: httpx2.Response) -> str:
         """Describe how to resolve a refusal."""
         return f"The server refuses what {self._terms.client_id!r} logs in with ({response.status_code})."
-
-
-class _MemoryTokenStorage:
-    """Stores nothing: a program can log in again at any time."""
-
-    async def get_tokens(self) -> None:
-        """Return None: tokens are not stored."""
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Do nothing: the tokens are in the context."""
-
-    async def get_client_info(self) -> None:
-        """Return None: the client information is configured."""
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Do nothing: the client information is configured."""

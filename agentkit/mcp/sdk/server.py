@@ -38,10 +38,9 @@ PATH = "/mcp"
 _MAX_NAME_CHARS = 128
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 _STRANGER = b'{"error": "Show the token that this server was started with: Authorization: Bearer TOKEN."}'
-_TOO_LONG = b'{"error": "A request has at most 8 MB. Write large values to a file, and pass its path."}'
 
 MOST_BYTES = 8_000_000
-"""Maximum size of a request body, which is read into memory as a whole."""
+"""Maximum size of a request body, which the package reads into memory as a whole."""
 
 Entry = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Entry]]
@@ -62,17 +61,15 @@ class MCPAuth:
         self.hosts = tuple(name for host in names for name in (host, f"{host}:*"))
 
     def before(self, application: Application) -> Application:
-        """Wrap the application with authentication and the size limit."""
+        """Wrap the application with authentication."""
 
         async def gated(scope: Entry, receive: Receive, send: Send) -> None:
-            if scope["type"] == "lifespan":
+            if scope["type"] == "lifespan" or (scope["type"] == "http" and self.lets_in(scope["headers"])):
                 await application(scope, receive, send)
-            elif scope["type"] != "http" or not self.lets_in(scope["headers"]):
-                await _refuse(send, 401, _STRANGER, (b"www-authenticate", b"Bearer"))
-            elif (first := await _body(receive)) is None:
-                await _refuse(send, 413, _TOO_LONG, (b"connection", b"close"))
             else:
-                await application(scope, _followed(first, receive), send)
+                headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]
+                await send({"type": "http.response.start", "status": 401, "headers": headers})
+                await send({"type": "http.response.body", "body": _STRANGER})
 
         return gated
 
@@ -80,35 +77,6 @@ class MCPAuth:
         """Whether the headers contain the token, exactly once."""
         shown = [value for name, value in headers if name.lower() == b"authorization"]
         return len(shown) == 1 and shows(shown[0].decode("latin-1"), self.token)
-
-
-async def _refuse(send: Send, status: int, body: bytes, header: tuple[bytes, bytes]) -> None:
-    headers = [(b"content-type", b"application/json"), header]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def _body(receive: Receive) -> Entry | None:
-    """Read the whole body into one message, or return a disconnect message; None if the body is too large."""
-    body = bytearray()
-    while len(body) <= MOST_BYTES:
-        entry = await receive()
-        if entry["type"] != "http.request":
-            return entry
-        body += entry.get("body", b"")
-        if not entry.get("more_body", False) and len(body) <= MOST_BYTES:
-            return {"type": "http.request", "body": bytes(body)}
-    return None
-
-
-def _followed(first: Entry, receive: Receive) -> Receive:
-    """Return a receive function that yields the first message, and then those that follow."""
-    waiting = [first]
-
-    async def received() -> Entry:
-        return waiting.pop() if waiting else await receive()
-
-    return received
 
 
 def check_reach(host: str, token: str | None) -> None:
@@ -589,7 +557,11 @@ async def over_http(server: Server[Any], listener: socket.socket, gate: MCPAuth)
     checks = TransportSecuritySettings(allowed_hosts=[*hosts], allowed_origins=origins)
     events: Any = RecentEvents()
     application = server.streamable_http_app(
-        streamable_http_path=PATH, transport_security=checks, event_store=events, retry_interval=_RETRY_MILLISECONDS
+        streamable_http_path=PATH,
+        max_request_body_size=MOST_BYTES,
+        transport_security=checks,
+        event_store=events,
+        retry_interval=_RETRY_MILLISECONDS,
     )
     await server_of(gate.before(application)).serve([listener])
 

@@ -315,7 +315,7 @@ class MCPConnection:
             return ()
         whole = await self._listed(self._client.list_resources, "resources")
         templates = await self._listed(self._client.list_resource_templates, "resource_templates")
-        return (*map(_resource, whole), *map(_template, templates))
+        return tuple(map(_resource, (*whole, *templates)))
 
     async def read(self, uri: str) -> Answer:
         """Read a resource. Raises ToolError."""
@@ -344,11 +344,12 @@ class MCPConnection:
             if on_progress is not None:
                 on_progress(progress, total, message or "")
 
+        wanted = None if on_progress is None else heard  # a server that is asked for progress sends more messages
         with contextlib.nullcontext() if caller is None else self._state.calling(caller):
             if name in self._state.tasks:
                 result = await self._asking(self._as_task(name, dict(arguments)))
             else:
-                result = await self._asking(self._client.call_tool(name, dict(arguments), progress_callback=heard))
+                result = await self._asking(self._client.call_tool(name, dict(arguments), progress_callback=wanted))
         return ToolOutput(value_of(result.content, result.structured_content), bool(result.is_error))
 
     async def _as_task(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
@@ -393,6 +394,7 @@ class MCPConnection:
             begun_with = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
             await self._asking(self._client.session.send_request(begun_with, types.EmptyResult))
             return
+        self._state.is_listening = True
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._listening[uri] = asyncio.create_task(self._listen(begun, resource_subscriptions=[uri]))
         await self._asking(begun)
@@ -477,6 +479,7 @@ class _State:
         self.invalid_tools: dict[str, str] = {}
         self.tasks: set[str] = set()
         self.watched: dict[str, Callable[[str], object]] = {}
+        self.is_listening = False
         self.limits: set[asyncio.Timeout] = set()
         self._callers: list[Caller] = []
 
@@ -506,11 +509,13 @@ class _State:
         return text
 
     async def heard(self, message: object) -> None:
-        """Handle a notification from the server."""
+        """Handle a notification from the server; news of resources also arrives where they are listened for."""
         from mcp import types
 
-        if isinstance(message, types.ToolListChangedNotification | types.ResourceUpdatedNotification):
-            self.noted(getattr(message.params, "uri", ""))
+        if isinstance(message, types.ToolListChangedNotification):
+            self.changed.set()
+        elif isinstance(message, types.ResourceUpdatedNotification) and not self.is_listening:
+            self.noted(message.params.uri)
 
     def noted(self, uri: str) -> None:
         """Handle the news of a changed resource; without an address, of changed tools."""
@@ -784,12 +789,9 @@ def _definition(tool: types.Tool) -> Definition:
     return Definition(tool.name, tool.description or tool.title or "", tool.input_schema, hints)
 
 
-def _resource(resource: types.Resource) -> Resource:
-    return Resource(resource.uri, *_described(resource), resource.mime_type or "")
-
-
-def _template(template: types.ResourceTemplate) -> Resource:
-    return Resource(template.uri_template, *_described(template), template.mime_type or "", is_template=True)
+def _resource(offered: types.Resource | types.ResourceTemplate) -> Resource:
+    uri = getattr(offered, "uri_template", "")
+    return Resource(uri or getattr(offered, "uri", ""), *_described(offered), offered.mime_type or "", bool(uri))
 
 
 def _prompt(prompt: types.Prompt) -> Prompt:

@@ -153,8 +153,8 @@ def settled(
 def _concluded(findings: list[Decision], command: str, *, contained: bool) -> Decision:
     """The strictest finding; of allowed ones, the one with the greatest harm, for all of them together."""
     if not findings:
-        only_said = _COMMENT.fullmatch(command)
-        return reads(command) if only_said else ask("empty", command, "The command is empty.", "Pass a command.")
+        is_comment = _COMMENT.fullmatch(command)
+        return reads(command) if is_comment else ask("empty", command, "The command is empty.", "Pass a command.")
     decision, destroys = strictest(findings), _destroyed(findings, command)
     if not decision.allowed:
         return replace(decision, egress=any(found.egress for found in findings), destroys=destroys)

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import builtins
 import enum
-import pprint as python
 import types
 from abc import ABCMeta
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from importlib import import_module
 from types import MappingProxyType, MemberDescriptorType, SimpleNamespace
 from typing import Any
 
@@ -304,8 +302,13 @@ def members(names: Any) -> list[Any]:
     return found
 
 
-def packed(original: Any) -> dict[str, Any]:
+def packed(name: str) -> dict[str, Any]:
     """`compress` and `decompress` of `bz2`, `gzip` or `lzma`, applied to real bytes."""
+    import bz2
+    import gzip
+    import lzma
+
+    original: Any = {"bz2": bz2, "gzip": gzip, "lzma": lzma}[name]
 
     def compress(data: Any, *arguments: Any, **options: Any) -> Any:
         """Compress the bytes."""
@@ -330,7 +333,7 @@ def gzip_names() -> dict[str, Any]:
             raise RefusedCall("GzipFile works in memory here", "give it fileobj=io.BytesIO(data) and no file name")
         return gzip.GzipFile(None, mode and str.__str__(mode), compresslevel, fileobj)
 
-    return {**packed(gzip), "GzipFile": packed_file}
+    return {**packed("gzip"), "GzipFile": packed_file}
 
 
 def codecs_names() -> dict[str, Any]:
@@ -369,30 +372,25 @@ HIGHEST_RECURSION = 20_000
 
 def substitutes(guard: Guard, streams: Streams) -> dict[str, Callable[[], dict[str, Any]]]:
     """For each module with replacements: a function that creates its guarded names on first import."""
-
-    def settable(name: str, module: str) -> dict[str, Any]:
-        guard.allow_setting(getattr(import_module(module), name))
-        return {}
-
     return {
         "abc": lambda: {"ABCMeta": ClassProxy(ABCMeta)},
         "ast": _ast,
         "asyncio": _asyncio,
-        "bz2": lambda: packed(import_module("bz2")),
+        "bz2": lambda: packed("bz2"),
         "calendar": lambda: _calendar(streams),
         "codecs": codecs_names,
         "contextlib": lambda: _contextlib(streams),
         "copy": lambda: attributes_of(Copier(guard), "copy deepcopy"),
         "dataclasses": lambda: Dataclasses(guard).names(),
-        "decimal": lambda: settable("Context", "decimal"),
+        "decimal": lambda: _settable(guard, "decimal"),
         "enum": lambda: enumerations(MAIN, guard.allow_replacement),
         "functools": lambda: Functools(guard).names(),
         "gzip": gzip_names,
-        "lzma": lambda: packed(import_module("lzma")),
+        "lzma": lambda: packed("lzma"),
         "operator": lambda: _operator(guard),
         "pprint": lambda: printing(lambda: streams.stdout),
         "sys": lambda: _sys(streams),
-        "textwrap": lambda: settable("TextWrapper", "textwrap"),
+        "textwrap": lambda: _settable(guard, "textwrap"),
         "tomllib": tomllib_names,
         "traceback": lambda: _traceback(streams),
         "types": lambda: {
@@ -402,6 +400,15 @@ def substitutes(guard: Guard, streams: Streams) -> dict[str, Callable[[], dict[s
         "typing": lambda: _typing(guard),
         "warnings": lambda: Warnings(streams).names(),
     }
+
+
+def _settable(guard: Guard, module: str) -> dict[str, Any]:
+    """Let programs set the attributes of the module's objects; no name is replaced."""
+    from decimal import Context
+    from textwrap import TextWrapper
+
+    guard.allow_setting({"decimal": Context, "textwrap": TextWrapper}[module])
+    return {}
 
 
 def _ast() -> dict[str, Any]:
@@ -628,20 +635,29 @@ def _typing(guard: Guard) -> dict[str, Any]:
 Stdout = Callable[[], Any]  # returns the program's current standard output
 
 
-class Printer(python.PrettyPrinter):
-    """Python's PrettyPrinter, which calls back the program's printer to format a single value."""
+def printer_base() -> Any:
+    """Create the class of the printers that PrettyPrinter wraps."""
+    import pprint as python
 
-    def __init__(self, write: Callable[..., Any], *options: Any, **named: Any) -> None:
-        super().__init__(*options, **named)
-        self._write = write
+    class Printer(python.PrettyPrinter):
+        """Python's PrettyPrinter, which calls back the program's printer to format a single value."""
 
-    def format(self, *arguments: Any) -> Any:
-        """Return the text of one value, whether it is readable, and whether it is recursive."""
-        return self._write(*arguments)
+        def __init__(self, write: Callable[..., Any], *options: Any, **named: Any) -> None:
+            super().__init__(*options, **named)
+            self._write = write
+
+        def format(self, *arguments: Any) -> Any:
+            """Return the text of one value, whether it is readable, and whether it is recursive."""
+            return self._write(*arguments)
+
+    return Printer
 
 
 def printer_class(stdout: Stdout) -> type:
     """Create the class PrettyPrinter."""
+    import pprint as python
+
+    base = printer_base()
 
     class PrettyPrinter:
         """Wraps a printer instead of subclassing one: Python's class passes internal objects to its subclasses."""
@@ -652,7 +668,7 @@ def printer_class(stdout: Stdout) -> type:
             self, indent: int = 1, width: int = 80, depth: int | None = None, stream: Any = None, **options: Any
         ) -> None:
             self._target = stdout() if stream is None else stream
-            self._printer = Printer(self.format, indent, width, depth, self._target, **options)
+            self._printer = base(self.format, indent, width, depth, self._target, **options)
 
         def pprint(self, value: Any) -> None:
             """Print a value."""
@@ -660,15 +676,15 @@ def printer_class(stdout: Stdout) -> type:
 
         def pformat(self, value: Any) -> str:
             """Format a value."""
-            return self._printer.pformat(value)
+            return str(self._printer.pformat(value))
 
         def isreadable(self, value: Any) -> bool:
             """Whether the formatted text can be evaluated."""
-            return self._printer.isreadable(value)
+            return bool(self._printer.isreadable(value))
 
         def isrecursive(self, value: Any) -> bool:
             """Whether the value contains itself."""
-            return self._printer.isrecursive(value)
+            return bool(self._printer.isrecursive(value))
 
         def format(self, *arguments: Any) -> Any:
             """Format a single value; programs can override this."""
@@ -678,7 +694,8 @@ def printer_class(stdout: Stdout) -> type:
 
 
 def printing(stdout: Stdout) -> dict[str, Any]:
-    """The printing functions of `pprint`."""
+    """The class and the printing functions of `pprint`, which takes longer to import than the rest of the guard."""
+    import pprint as python
 
     def pprint(value: Any, stream: Any = None, **options: Any) -> None:
         """Print a value, over several lines if it is long."""

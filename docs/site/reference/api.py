@@ -67,12 +67,13 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.mcp.connect_file", "agentkit.mcp.read_servers", "agentkit.mcp.ListedServers"),
         *("agentkit.mcp.Resource", "agentkit.mcp.Prompt", "agentkit.mcp.PromptArgument"),
         *("agentkit.mcp.serve", "agentkit.mcp.ToolServer", "agentkit.mcp.Address"),
+        *("agentkit.mcp.calling_client", "agentkit.mcp.CallingClient"),
     ),
     "Server": ("agentkit.server.app", "agentkit.server.a2a.A2AAgent", "agentkit.server.ag_ui.SharedState"),
     "Tracing": (
         *("agentkit.tracing.Console", "agentkit.tracing.JSONLines", "agentkit.tracing.OpenTelemetry"),
         *("agentkit.tracing.origin", "agentkit.tracing.Origin", "agentkit.tracing.ContextListener"),
-        *("agentkit.tracing.ModelRequest", "agentkit.tracing.ToolUse"),
+        *("agentkit.tracing.ModelRequest", "agentkit.tracing.ToolUse", "agentkit.tracing.EmbeddingRequest"),
     ),
     "Evals": (
         *("agentkit.Suite", "agentkit.evals.Case", "agentkit.evals.ExpectedCall", "agentkit.evals.Report"),

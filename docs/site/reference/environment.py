@@ -47,6 +47,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "Tools and files": {
         "AGENTKIT_SEARXNG_URL": "A SearXNG server that `web_search` asks in place of DuckDuckGo.",
+        "AGENTKIT_SANDBOX": "The sandbox of `run_shell` and `run_python`: `kernel` (default) or `docker`.",
         "AGENTKIT_STATE": "The folder of sessions and journals.",
         "XDG_STATE_HOME": "Where that folder is when `AGENTKIT_STATE` is not set; by default `~/.local/state`.",
         "LOCALAPPDATA": "The same on Windows.",

@@ -1,0 +1,172 @@
+"""What servers ask for during a call: answers of a person and of a model, and news of changed resources."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from agentkit import Agent, Tool
+from agentkit.errors import ToolError
+from agentkit.mcp import MCPServer, ToolServer, calling_client
+from agentkit.safety.approval import Approval
+from agentkit.testing import ScriptedLLM, call
+
+PATIENCE_SECONDS = 20
+FIELDS = {"name": {"type": "string", "description": "Your name."}, "age": {"type": "integer", "default": 30}}
+
+
+async def who():
+    """Ask the person."""
+    return f"{await calling_client().ask('Who is there?', FIELDS, required=['name'])}"
+
+
+async def think(prompt: str):
+    """Ask the model."""
+    return await calling_client().sample(prompt, max_tokens=50, system_prompt="Be brief.")
+
+
+@pytest.fixture
+def asking():
+    """Make a server with these options, whose tools ask."""
+    made = []
+
+    def make(**options):
+        server = MCPServer(ToolServer([who, think]).protocol_server(), "asking", level="safe", **options)
+        made.append(server)
+        return server
+
+    yield make
+    for each in made:
+        each.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ({"name": "Ann"}, "{'name': 'Ann'}"),
+        ({"name": "Ann", "age": 7, "other": 1}, "{'name': 'Ann', 'age': 7}"),
+        (True, "None"),
+        ({"age": 7}, "None"),
+        (False, "None"),
+        ("Not today.", "None"),
+        (Approval.LATER, "None"),
+        (ZeroDivisionError("The approver is broken."), "None"),
+    ],
+)
+def test_a_form(asking, answer, told):
+    """Values of the approver fill in a form; consent alone leaves required fields empty, so it is no answer."""
+    asked = []
+
+    def approve(request):
+        asked.append(request)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert asking(approve=approve).call("who") == told
+    (request,) = asked
+    assert (request.tool, request.arguments) == ("ask_user", {"name": None, "age": 30})
+    assert "Who is there?" in str(request)
+    assert "name: Your name." in str(request)
+
+
+def test_the_approver_of_the_run_answers(asking):
+    """In a run its approver is asked, on the run's event loop if it is asynchronous; without one, nobody answers."""
+    server, places = asking(), []
+
+    async def approve(_request):
+        places.append(asyncio.get_running_loop())
+        return {"name": "Ann"}
+
+    async def run():
+        agent = Agent("tester", tools=[server], approve=approve, llm=ScriptedLLM(call("who"), "Done."))
+        done = await agent.arun("Go.")
+        return done, asyncio.get_running_loop()
+
+    done, loop = asyncio.run(run())
+    assert done.tool_calls[0].result.content == "{'name': 'Ann'}"
+    assert places == [loop]
+
+    done = Agent("tester", tools=[server], llm=ScriptedLLM(call("who"), "Done.")).run("Go.")
+    assert done.tool_calls[0].result.content == "None"
+    assert server.call("who") == "None"
+
+
+def test_a_person_may_think(asking):
+    """The time that a person takes does not count as time of the call."""
+
+    def approve(_request):
+        time.sleep(1.2)
+        return {"name": "Ann"}
+
+    server = asking(approve=approve, timeout_seconds=1.0)
+    assert server.call("who") == "{'name': 'Ann'}"
+    done = Agent("tester", tools=[server], llm=ScriptedLLM(call("who"), "Done.")).run("Go.")
+    assert done.tool_calls[0].result.content == "{'name': 'Ann'}"
+
+
+def test_a_model(asking):
+    """A model answers only with the consent of an approver: the given one, or that of the run."""
+    llm, asked = ScriptedLLM("I am brief.", repeat=True), []
+
+    def approve(request):
+        asked.append(request)
+        return True
+
+    assert asking(approve=approve, llm=llm).call("think", prompt="Say something.") == "I am brief."
+    (request,) = asked
+    assert (request.tool, request.arguments["prompt"]) == ("ask_model", "Say something.")
+    assert (request.arguments["system_prompt"], request.arguments["max_tokens"]) == ("Be brief.", 50)
+
+    for options in ({"llm": llm}, {"approve": approve}, {"llm": llm, "approve": lambda _: "Too expensive."}):
+        with pytest.raises(ToolError, match=r"refused: (There is nobody|Approval was refused: Too expensive)"):
+            asking(**options).call("think", prompt="Say something.")
+
+    script = [call("think", prompt="Say something."), "I am the run's.", "Done."]
+    done = Agent("tester", tools=[asking()], approve=lambda _: True, llm=ScriptedLLM(*script)).run("Go.")
+    assert done.tool_calls[0].result.content == "I am the run's."
+    assert done.usage.requests == 3
+
+
+def test_nobody_answers_for_two(asking):
+    """While calls of callers with different approvers are under way, the server's questions are refused."""
+    server, waiting = asking(), threading.Event()
+
+    def approve(_request):
+        waiting.wait(PATIENCE_SECONDS)
+        return {"name": "Ann"}
+
+    def run(approver):
+        agent = Agent("tester", tools=[server], approve=approver, llm=ScriptedLLM(call("who"), "Done."))
+        return agent.run("Go.").tool_calls[0].result.content
+
+    first = []
+    thread = threading.Thread(target=lambda: first.append(run(approve)))
+    thread.start()
+    time.sleep(0.5)
+    assert run(lambda _: {"name": "Bob"}) == "None"
+    waiting.set()
+    thread.join(PATIENCE_SECONDS)
+    assert first == ["{'name': 'Ann'}"]
+
+
+def test_a_changed_resource():
+    """A subscription calls back on every change, also after a reconnection, until it is ended."""
+    texts, heard = ["one"], []
+    own = ToolServer([who], resources={"notes://now": Tool(lambda: texts[-1], "now", "What is now.")})
+    with MCPServer(own.protocol_server(), "notes") as server:
+        server.subscribe("notes://now", heard.append)
+        for count in (1, 2):
+            texts.append("changed")
+            texts.append(f"{count}")
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while len(heard) < count and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert heard == ["notes://now"] * count
+            server.close()
+            assert len(server.resources()) == 1
+        server.subscribe("notes://now", None)
+        texts.append("over")
+        time.sleep(1.5)
+        assert len(heard) == 2
