@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from agentkit.agents.agent import Agent
-from agentkit.atomic_write import store
+from agentkit.atomic_write import write_whole
 from agentkit.cli.programs import SUFFIX, names_in, one_in, parted
 from agentkit.cli.terminal import ANSWERED, REFUSED, clean, tell, tell_error
 from agentkit.errors import ConfigError, ReplayError
@@ -57,7 +57,11 @@ def manifest(*, program: str, written: Path | None, kept: Path | None, strict: b
     if written is None:
         click.echo(f"{derived}", nl=False)
     else:
-        store(written, f"{derived}", 0o666)
+        try:
+            write_whole(written, f"{derived}", 0o666)
+        except OSError as error:
+            what = f"{written} cannot be written: {error.strerror}. "
+            raise ConfigError(f"{what}Does its folder exist, and is it writable?") from None
         tell(f"Written: {written}. Review it, and commit it.")
     return ANSWERED
 

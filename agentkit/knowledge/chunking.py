@@ -121,11 +121,11 @@ def _shared(sections: Sequence[tuple[str, ...]]) -> Iterator[str]:
 def _overlap(taken: Sequence[_Unit], following: _Unit, lengths: ChunkSize) -> list[_Unit]:
     """The last units, as far as they fit in the overlap before the following one."""
     room = min(lengths.overlap_chars, lengths.passage_chars - _size([following]))
-    kept = 0
-    while (size := _size([taken[-kept - 1]])) <= room:  # ends before all units are taken: together they were too long
+    count = 0
+    while (size := _size([taken[-count - 1]])) <= room:  # ends before all units are taken: together they were too long
         room -= size
-        kept += 1
-    return list(taken[len(taken) - kept :])
+        count += 1
+    return list(taken[len(taken) - count :])
 
 
 def _size(units: Sequence[_Unit]) -> int:

@@ -22,16 +22,13 @@ class TextEmbedder(Protocol):
     @property
     def model(self) -> str:
         """The model's name."""
-        ...
 
     @property
     def settings(self) -> dict[str, Any]:
         """The settings sent with every request, such as the vector length as `dimensions`."""
-        ...
 
     def embed(self, texts: list[str], /) -> list[list[float]]:
         """Return a vector for each text."""
-        ...
 
 
 Embedding = Embed | TextEmbedder | str

@@ -131,15 +131,11 @@ def spelled(place: str | os.PathLike[str]) -> str:
         text = os.fspath(place)
     except TypeError:
         text = ""
-    if not text or not is_text(text) or _has_long_name(text):
-        got = f"{place!r:.200}"
+    is_fit = bool(text) and is_text(text)
+    if not is_fit or (not is_url(text) and any(len(part.encode()) > _MAX_NAME_BYTES for part in text.split("/"))):
+        got = f"{place!r:.200}"  # a text with a part that is too long for a file name is not a path
         raise ConfigError(f"add() takes files, folders and web addresses; not {got}. For a text use add_text().")
     return text if is_url(text) else os.path.realpath(Path(text).expanduser())
-
-
-def _has_long_name(text: str) -> bool:
-    """Whether a text has a part that is too long for a file name, so that it is not a path."""
-    return not is_url(text) and any(len(part.encode()) > _MAX_NAME_BYTES for part in text.split("/"))
 
 
 def _usual_folders(file: str) -> tuple[str, ...]:

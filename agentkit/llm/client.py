@@ -14,7 +14,6 @@ from agentkit.content import File, Image, worded
 from agentkit.errors import BadResponse, ConfigError, NoProvider
 from agentkit.events import Event
 from agentkit.llm import pipeline
-from agentkit.llm.compat import LIMITS, merged
 from agentkit.llm.detection import AbsentModel, absent_endpoint, detect, wishes_beside, wishes_instead
 from agentkit.llm.embeddings import embedder
 from agentkit.llm.endpoint import Description, Endpoint, LLMArguments, ProtocolName, TokenProvider, read_headers
@@ -22,6 +21,7 @@ from agentkit.llm.pipeline import Provider, adjustments_of
 from agentkit.llm.pricing import tariff_of
 from agentkit.llm.prompted_tools.adapter import PromptedToolsProvider, ToolCalling
 from agentkit.llm.protocols.chat_format import Rereading, typed_messages
+from agentkit.llm.request_settings import LIMITS, chosen, merged
 from agentkit.messages import Message, OutputSchema, Request, Response, ToolSpec, UserMessage, VectorsAsked, VectorsMade
 from agentkit.recording import ataped, ataped_stream, is_replaying, taped, taped_stream
 from agentkit.settings import Secret
@@ -171,45 +171,6 @@ def stripped(text: str | None) -> str | None:
     if text is not None and not isinstance(text, str):
         raise ConfigError(_NO_TEXT.format(type(text).__name__))
     return (text.strip() or None) if text else None
-
-
-def chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that are not None (None leaves a setting to the server), with the fields of `extra_body`.
-
-    Raises ConfigError for settings of the connection, which belong to the LLM, and for `stream=True`.
-    """
-    made = {name: value for name, value in settings.items() if value is not None}
-    if _NO_SETTINGS.isdisjoint(made):
-        return made
-    for name in made:
-        if advice := _OF_CONNECTION.get(name):
-            raise ConfigError(f"{name}= is not a setting of a request. {advice}")
-    if made.pop("stream", False):
-        raise ConfigError("stream=True is not a setting; use LLM.stream or LLM.astream.")
-    extra = made.pop("extra_body", {})
-    if not isinstance(extra, Mapping):
-        raise ConfigError(f"extra_body= takes a dictionary of fields of the request. Got {extra!r:.200}.")
-    made = {**made, **extra}
-    return {**made, **_ANY_TOOL} if made.get("tool_choice") == "any" else made
-
-
-_OF_CONNECTION = {
-    "extra_headers": "Pass headers= to LLM(): LLM(headers={'X-Team': 'blue'}).",
-    "extra_query": "Add the query to base_url= of LLM(): LLM(base_url='https://host/v1?team=blue').",
-    "timeout": "Pass timeout_seconds= to LLM(): LLM(timeout_seconds=30); for a run: Limits(seconds=30).",
-    "timeout_seconds": "Pass it to LLM(): LLM(timeout_seconds=30); for a run: Limits(seconds=30).",
-    "max_retries": "Pass it to LLM(): LLM(max_retries=0).",
-    "headers": "Pass it to LLM(): LLM(headers={'X-Team': 'blue'}).",
-    "api_key": "Pass it to LLM(): LLM(api_key=...).",
-    "base_url": "Pass it to LLM(): LLM(base_url='https://host/v1').",
-}
-"""Arguments of other clients' calls that are arguments of `LLM` here, with advice."""
-
-_NO_SETTINGS = frozenset({*_OF_CONNECTION, "stream", "extra_body", "tool_choice"})
-
-
-_ANY_TOOL = {"tool_choice": "required"}
-"""Forces a call of any tool. Most servers use this value; Mistral and Anthropic call it `any`."""
 
 
 _TEXTS = ("provider", "model", "base_url", "azure_endpoint", "azure_api_version")

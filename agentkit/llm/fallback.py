@@ -12,9 +12,9 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized
 from agentkit.event_rendering import cut
 from agentkit.llm import pipeline
-from agentkit.llm.compat import merged
 from agentkit.llm.pipeline import Provider, Stage, Steps, is_cancelled, steps_of
 from agentkit.llm.protocols.error_mapping import is_spent
+from agentkit.llm.request_settings import merged
 from agentkit.messages import Missed, Request, Response, usage_of
 from agentkit.usage import NO_USAGE, Tariff, unreported
 

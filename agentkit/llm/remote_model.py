@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadResponse, ModelError, Rejected
 from agentkit.events import Event, TextDelta, deltas_of
-from agentkit.llm import compat
 from agentkit.llm.compat.content_fallback import advise
 from agentkit.llm.compat.conversion import Converter
+from agentkit.llm.compat.refusals import adjustment_for, with_known_adjustments
 from agentkit.llm.compat.rules import Adjustment, Receiver, joined, receiver_of
 from agentkit.llm.embeddings import BatchLimits, EmbeddingAnswer, embedding_steps, embeddings_path, read_vectors
 from agentkit.llm.endpoint import Endpoint
@@ -185,7 +185,7 @@ class RemoteModel(Stage):
                     return (yield from converter.restored(request, steps, streaming=streaming))
                 except Rejected as error:
                     refusal = error
-                adjustment = None if refusal.partial else compat.learnt(body, refusal, request.settings)
+                adjustment = None if refusal.partial else adjustment_for(body, refusal, request.settings)
                 if adjustment is None:
                     advise(refusal, body)
                     break
@@ -250,7 +250,9 @@ class RemoteModel(Stage):
         body = self._wire.encode(converter.request(request), self._endpoint.model, strict=strict, before=encoded)
         if streaming:
             body = {**self._wire.streaming, **body}
-        body = compat.known(body, self._endpoint.model, self._wire.name, strict_order=converter.receiver.strict_order)
+        body = with_known_adjustments(
+            body, self._endpoint.model, self._wire.name, strict_order=converter.receiver.strict_order
+        )
         for adjustment in learnt.values():
             body = adjustment.apply(body)
         return body

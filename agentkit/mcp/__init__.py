@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from agentkit.mcp.client import MCPServer, connect
 from agentkit.mcp.config import ListedServers, connect_file, read_servers
+from agentkit.mcp.content import Prompt, PromptArgument, Resource
 from agentkit.mcp.login_store import ClientCredentials, Login
 from agentkit.mcp.sdk.server import CallingClient, calling_client
-from agentkit.mcp.sdk.session import Prompt, PromptArgument, Resource
 from agentkit.mcp.server import Address, ToolServer, serve
 
 __all__ = [

@@ -56,9 +56,8 @@ class ServerConnection:
 
     def subscribe(self, uri: str, when_changed: Callable[[str], object] | None, seconds: float | None) -> None:
         """Call back when a resource has changed, also after a reconnection; None ends that. Raises ToolError."""
-        if when_changed is None:
-            self._watched.pop(uri, None)
-        else:
+        self._watched.pop(uri, None)
+        if when_changed is not None:
             self._watched[uri] = when_changed
         self.ask(lambda server: server.subscribe(uri, when_changed), seconds)
 

@@ -201,12 +201,7 @@ class ToolServer:
         """Return how nested calls of programs and agents are judged: by the server's policies and approver."""
         bench, read = self._bench, labels_of([*self._read])
         approve = partial(self._said, ask=None) if callable(self._approve) else None
-        return {
-            "policies": bench.policies,
-            "read": read,
-            "dry_run": bench.workspace.dry_run,
-            "approve": approve,
-        }
+        return {"policies": bench.policies, "read": read, "dry_run": bench.workspace.dry_run, "approve": approve}
 
     async def _approved(self, judged: JudgedCall, ask: Ask | None) -> JudgedCall:
         """Return the call with the approver's answer applied, if it needs approval."""

@@ -68,14 +68,8 @@ def application(
     desk = ChatAPI(agent, gate, chats, ConcurrencyLimit(_MOST_LISTENING), session)
     page = AGUIEndpoint(Conversations(agent, store, "ag-ui"), room)
     tasks = A2AEndpoint(agent, Conversations(agent, store, "a2a"), room)
-    board = Dashboard(store, chats)
-    handlers = {
-        **_handlers(Completions(agent, room), desk),
-        ("POST", "/ag-ui"): page.run,
-        ("GET", CARD_PATH): tasks.card,
-        ("GET", "/page/runs"): board.runs,
-        ("GET", "/page/recording"): board.recording,
-    }
+    own = _handlers(Completions(agent, room), desk, Dashboard(store, chats))
+    handlers = {**own, ("POST", "/ag-ui"): page.run, ("GET", CARD_PATH): tasks.card}
     routes = [Route(path, _endpoint(handle), methods=[method]) for (method, path), handle in handlers.items()]
     routes.append(Route(RPC_PATH, _passed_on(tasks), methods=["POST"]))
 
@@ -89,10 +83,7 @@ def application(
         await agent.llm.aclose()  # closes the connections opened on this event loop
 
     served = Starlette(
-        routes=routes,
-        middleware=[Middleware(_Guarded, gate=gate)],
-        exception_handlers=failing,
-        lifespan=lifespan,
+        routes=routes, middleware=[Middleware(_Guarded, gate=gate)], exception_handlers=failing, lifespan=lifespan
     )
     served.router.redirect_slashes = False  # it would redirect to any host that the client names
     served.state.token = gate.token
@@ -100,7 +91,7 @@ def application(
     return served
 
 
-def _handlers(completions: Completions, desk: ChatAPI) -> Mapping[tuple[str, str], Handler]:
+def _handlers(completions: Completions, desk: ChatAPI, board: Dashboard) -> Mapping[tuple[str, str], Handler]:
     files = {("GET", path): _file(*named) for path, named in _FILES.items()}
     return {
         **files,
@@ -118,6 +109,8 @@ def _handlers(completions: Completions, desk: ChatAPI) -> Mapping[tuple[str, str
         ("POST", "/page/rename"): desk.rename,
         ("POST", "/page/delete"): desk.delete,
         ("POST", "/page/retry"): desk.retry,
+        ("GET", "/page/runs"): board.runs,
+        ("GET", "/page/recording"): board.recording,
         ("GET", "/v1/models"): completions.models,
         ("GET", "/v1/models/{model:path}"): completions.model,
         ("POST", "/v1/chat/completions"): completions.complete,

@@ -36,14 +36,10 @@ def new_name(prompt: str) -> str:
     return "-".join([*(word[:_MOST_WORD_CHARS] for word in words), secrets.token_hex(2)])
 
 
-def old_name(name: str) -> str:
-    """The name of a session after a reset: its name, truncated if necessary, and the time."""
-    return f"{name[:_MOST_OLD_NAME_CHARS]}, until {datetime.now(UTC).strftime('%Y-%m-%d %H:%M:%S.%f')}"
-
-
-def branch_name(name: str) -> str:
-    """The name of the branch of a conversation that a repeated prompt replaces: its name and the time."""
-    return f"{name[:_MOST_OLD_NAME_CHARS]}, before {datetime.now(UTC).astimezone():%Y-%m-%d %H:%M:%S.%f}"
+def old_name(name: str, until: str = "until") -> str:
+    """The name of a session after a reset, or of a branch `before` a repeated prompt: its name and the time."""
+    now = datetime.now(UTC) if until == "until" else datetime.now(UTC).astimezone()
+    return f"{name[:_MOST_OLD_NAME_CHARS]}, {until} {now:%Y-%m-%d %H:%M:%S.%f}"
 
 
 def entries_of(messages: Sequence[Message]) -> list[SessionEntry]:
@@ -61,14 +57,14 @@ def given(messages: Sequence[Message]) -> list[Message]:
     """
     if not isinstance(messages, Sequence):
         raise SessionError(f"A session takes a list of messages. Got {messages!r:.200}.")
-    kept = with_distinct_calls([_as_kept(index, message) for index, message in enumerate(messages)])
-    fault = fault_in(kept)
+    stored = with_distinct_calls([_as_stored(index, message) for index, message in enumerate(messages)])
+    fault = fault_in(stored)
     if fault is not None:
         raise SessionError(f"These messages are not a valid conversation; none was added. {fault}")
-    return kept
+    return stored
 
 
-def _as_kept(index: int, message: Message) -> Message:
+def _as_stored(index: int, message: Message) -> Message:
     """Return the message as a store would. Raises SessionError if it cannot be stored."""
     if _is_plain(message):
         return message

@@ -28,11 +28,9 @@ class SessionHandle(Protocol):
 
     def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
         """Make the ids of the message's tool calls unique within the session."""
-        ...
 
     def enter(self, run: str, progress: RunState) -> None:
         """Without a store, remember the state of a run."""
-        ...
 
 
 class LocalRunLocks:

@@ -4,31 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
+from typing import Any
 
+from agentkit import events
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision
-from agentkit.events import (
-    AnswerAmended,
-    AnswerGiven,
-    AnswerRefused,
-    Approved,
-    HandedOff,
-    HistoryGiven,
-    HostedCallFinished,
-    InputReceived,
-    LimitReached,
-    Milestone,
-    RequestFailed,
-    ResponseReceived,
-    RunEnded,
-    RunResumed,
-    RunStarted,
-    RunStatus,
-    Summarised,
-    ToolCallFinished,
-    ToolCallPostponed,
-    ToolCallStarted,
-)
 from agentkit.messages import (
     AssistantMessage,
     Content,
@@ -47,6 +27,10 @@ from agentkit.usage import NO_USAGE, Usage
 INTERRUPTED = "The run was interrupted before this call had a result; whether it took effect is unknown."
 
 _WAITS = "This call waits for a person and has no result yet."
+_PASSED_OVER = (
+    "The conversation was passed to {} by another call of the same response, and only the first handoff of a response "
+    "counts; {} was not asked."
+)
 _NOT_BEGUN = "The run was interrupted before this call was begun; it has not taken effect."
 
 
@@ -60,10 +44,10 @@ class Step:
 
     call: ToolCall
     decision: Decision | None = None
-    answer: Approved | None = None
-    postponed: ToolCallPostponed | None = None
+    answer: events.Approved | None = None
+    postponed: events.ToolCallPostponed | None = None
     result: ToolResult | None = None
-    consent: Approved | None = None
+    consent: events.Approved | None = None
     made: tuple[MadeCall, ...] = ()
 
     @property
@@ -123,11 +107,11 @@ class RunState:
     applied milestones in order.
     """
 
-    milestones: list[Milestone] = field(default_factory=list)
+    milestones: list[events.Milestone] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     steps: dict[str, Step] = field(default_factory=dict)
-    results: tuple[ToolCallFinished, ...] = ()
-    tool_calls: list[ToolCallFinished] = field(default_factory=list)
+    results: tuple[events.ToolCallFinished, ...] = ()
+    tool_calls: list[events.ToolCallFinished] = field(default_factory=list)
     prompt: Content | None = None
     agent: str = ""
     history: int = 0
@@ -137,13 +121,13 @@ class RunState:
     usage: Usage = NO_USAGE
     finish_reason: FinishReason = "stop"
     text: str = ""
-    summarised: Summarised | None = None
-    limit: LimitReached | None = None
-    ended: RunEnded | None = None
+    summarised: events.Summarised | None = None
+    limit: events.LimitReached | None = None
+    ended: events.RunEnded | None = None
     inputs: list[UserMessage] = field(default_factory=list)
 
     @classmethod
-    def of(cls, milestones: Iterable[Milestone]) -> RunState:
+    def of(cls, milestones: Iterable[events.Milestone]) -> RunState:
         """Fold milestones to a state."""
         progress = cls()
         for milestone in milestones:
@@ -151,7 +135,7 @@ class RunState:
         return progress
 
     @property
-    def status(self) -> RunStatus | None:
+    def status(self) -> events.RunStatus | None:
         """How the run ended; None while it is in progress."""
         return None if self.ended is None else self.ended.status
 
@@ -166,27 +150,27 @@ class RunState:
         last = self.messages[-1] if self.messages else None
         return not self.steps and isinstance(last, AssistantMessage)
 
-    def apply(self, milestone: Milestone) -> None:
+    def apply(self, milestone: events.Milestone) -> None:
         """Apply a milestone."""
         self.milestones.append(milestone)
         match milestone:
-            case RunStarted() | RunResumed() | LimitReached() | RunEnded():
+            case events.RunStarted() | events.RunResumed() | events.LimitReached() | events.RunEnded():
                 self._bound(milestone)
-            case HostedCallFinished():
+            case events.HostedCallFinished():
                 self.tool_calls.append(milestone)
-            case ToolCallStarted() | Approved() | ToolCallPostponed() | ToolCallFinished():
+            case events.ToolCallStarted() | events.Approved() | events.ToolCallPostponed() | events.ToolCallFinished():
                 self._advance(milestone)
-            case InputReceived(content):
+            case events.InputReceived(content):
                 self.inputs.append(UserMessage(content))
                 self._flush_inputs()
             case _:
                 self._converse(milestone)
 
-    def interruptions(self) -> Iterator[ToolCallFinished]:
+    def interruptions(self) -> Iterator[events.ToolCallFinished]:
         """Yield, for each call without a result, a result that says that the run was interrupted."""
         for step in self.steps.values():
             if step.result is None:
-                yield ToolCallFinished(step.call, _interrupted(step))
+                yield events.ToolCallFinished(step.call, _interrupted(step))
 
     def valid_messages(self) -> tuple[Message, ...]:
         """The messages, each tool call with exactly one result; a missing result is replaced by a notice."""
@@ -200,46 +184,46 @@ class RunState:
             return None
         return Summary(summarised.messages, known[summarised.messages - 1], summarised.text)
 
-    def _bound(self, milestone: RunStarted | RunResumed | LimitReached | RunEnded) -> None:
+    def _bound(self, milestone: events.RunStarted | events.RunResumed | events.LimitReached | events.RunEnded) -> None:
         """Apply the start, resumption, limit or end of the run."""
         match milestone:
-            case RunStarted(agent, prompt, history, record):
+            case events.RunStarted(agent, prompt, history, record):
                 self.agent, self.prompt, self.history, self.record = agent, prompt, history, record
-            case RunResumed(prompt):
+            case events.RunResumed(prompt):
                 self.ended = self.limit = None
                 self.refusals = 0
                 self.messages += [UserMessage(prompt)] if prompt else []
-            case LimitReached():
+            case events.LimitReached():
                 self.limit = milestone
             case _:
                 self.ended = milestone
 
-    def _converse(self, milestone: Milestone) -> None:
+    def _converse(self, milestone: events.Milestone) -> None:
         """Apply a change of the conversation."""
         match milestone:
-            case ResponseReceived(response):
+            case events.ResponseReceived(response):
                 self._take(response)
-            case HistoryGiven(messages):
+            case events.HistoryGiven(messages):
                 self.messages += messages
-            case AnswerRefused(reason):
+            case events.AnswerRefused(reason):
                 self.refusals += 1
                 self.messages.append(UserMessage(reason, by_person=False))
-            case AnswerGiven(text):
+            case events.AnswerGiven(text):
                 self.text, self.results = text, ()
                 self.messages.append(AssistantMessage(text, agent=self.agent))
-            case AnswerAmended(text):
+            case events.AnswerAmended(text):
                 self.text = text
                 last = self.messages[-1:]
                 self.messages[-1:] = [
                     replace(each, text=text) if isinstance(each, AssistantMessage) else each for each in last
                 ]
-            case HandedOff(agent):
+            case events.HandedOff(agent):
                 self.agent, self.results = agent, ()
-            case Summarised(_, count, usage):
+            case events.Summarised(_, count, usage):
                 self.usage += usage
                 self.summarised = milestone if count else self.summarised
             case _:
-                self.usage += milestone.usage if isinstance(milestone, RequestFailed) else NO_USAGE
+                self.usage += milestone.usage if isinstance(milestone, events.RequestFailed) else NO_USAGE
 
     def _flush_inputs(self) -> None:
         """Add the messages sent into the run, once the tool calls of the newest response have their results."""
@@ -263,8 +247,10 @@ class RunState:
         self.messages.append(message if message.agent == self.agent else replace(message, agent=self.agent))
         self.steps, self.results = {call.id: Step(call) for call in response.tool_calls}, ()
 
-    def _advance(self, milestone: ToolCallStarted | Approved | ToolCallPostponed | ToolCallFinished) -> None:
-        if isinstance(milestone, Approved):
+    def _advance(
+        self, milestone: events.ToolCallStarted | events.Approved | events.ToolCallPostponed | events.ToolCallFinished
+    ) -> None:
+        if isinstance(milestone, events.Approved):
             asked = (step for step in self.steps.values() if step.asked.id == milestone.call_id)
             step = next(asked, None)
         else:
@@ -272,12 +258,12 @@ class RunState:
         if step is None:
             return
         match milestone:
-            case ToolCallStarted():
+            case events.ToolCallStarted():
                 _begin(step, milestone)
-            case Approved(call_id):
+            case events.Approved(call_id):
                 step.answer = milestone
                 step.consent = milestone if call_id == step.call.id else step.consent
-            case ToolCallPostponed():
+            case events.ToolCallPostponed():
                 _postpone(step, milestone)
                 self.usage += milestone.usage
             case _:
@@ -293,9 +279,15 @@ class RunState:
         lead = ""
         for step in steps:
             if step.result is not None and step.result.lead:
-                step.result = _passed_over(step.result, lead) if lead else step.result
+                if lead:
+                    error = _PASSED_OVER.format(lead, step.result.lead)
+                    content = failure_content(step.result.tool, error)
+                    denied: dict[str, Any] = {"status": "denied", "value": None, "lead": ""}
+                    step.result = replace(step.result, content=content, error=error, **denied)
                 lead = lead or step.result.lead
-        self.results = tuple(ToolCallFinished(step.call, step.result) for step in steps if step.result is not None)
+        self.results = tuple(
+            events.ToolCallFinished(step.call, step.result) for step in steps if step.result is not None
+        )
         self.tool_calls += self.results
         self.messages += [_tool_message(step, self.agent) for step in steps]
         self.steps = {}
@@ -303,14 +295,14 @@ class RunState:
             self._flush_inputs()
 
 
-def _begin(step: Step, started: ToolCallStarted) -> None:
+def _begin(step: Step, started: events.ToolCallStarted) -> None:
     """Apply the start of a call: a person may have edited its arguments. An answer about a nested call is used up."""
     step.call, step.decision = started.call, started.decision
     if step.inner is not None:
         step.postponed = step.answer = None
 
 
-def _postpone(step: Step, postponed: ToolCallPostponed) -> None:
+def _postpone(step: Step, postponed: events.ToolCallPostponed) -> None:
     """Apply a postponement: a call waiting for approval has not started, one waiting for text has done its work."""
     step.postponed, step.answer = postponed, None
     step.made += postponed.made
@@ -334,13 +326,3 @@ def _interrupted(step: Step) -> ToolResult:
     error = INTERRUPTED if began else _NOT_BEGUN
     content = failure_content(step.call.name, error)
     return ToolResult(step.call.name, "interrupted", content, error=error, decision=step.decision)
-
-
-def _passed_over(result: ToolResult, lead: str) -> ToolResult:
-    """Build the result of a handoff that follows another one, to `lead`, in the same response."""
-    error = (
-        f"The conversation was passed to {lead} by another call of the same response, and only the first handoff of a"
-        f" response counts; {result.lead} was not asked."
-    )
-    content = failure_content(result.tool, error)
-    return replace(result, status="denied", content=content, value=None, error=error, lead="")

@@ -189,7 +189,7 @@ class Session:
         begun = [at for at, entry in enumerate(entries) if isinstance(entry.milestone, RunStarted)]
         if self.store is None:
             return self.fork(name, asked[-1] if asked else 0)
-        self.rename(archive.branch_name(name))
+        self.rename(archive.old_name(name, "before"))
         if not begun:  # all messages are from elsewhere
             return self.fork(name, asked[-1] if asked else 0)
         if begun[-1]:

@@ -54,14 +54,12 @@ class SessionStore(Protocol):
 
     def create(self, session: str, entries: Sequence[SessionEntry]) -> None:
         """Create a session with these entries. Raises SessionError if the name is taken."""
-        ...
 
     def append(self, session: str, entries: Sequence[SessionEntry]) -> None:
         """Append all entries or none, creating the session if necessary.
 
         When this returns, they survive the process.
         """
-        ...
 
     def read(self, session: str, after: Position = START) -> tuple[list[SessionEntry], Position]:
         """Read the entries after a position, and the position of the last. An unknown session is empty.
@@ -69,34 +67,27 @@ class SessionStore(Protocol):
         If the session of that name is not the one of `after`, because that was deleted or renamed in the meantime, all
         entries are returned; the ids in the two positions then differ.
         """
-        ...
 
     def hold(self, session: str, run: str) -> Release | None:
         """Lock a run for this caller until it is released or the process dies; None if it is locked already."""
-        ...
 
     def is_held(self, session: str, run: str) -> bool:
         """Whether a live process holds the lock on the run."""
-        ...
 
     def summaries(self) -> list[SessionSummary]:
         """List all sessions, the most recently changed first."""
-        ...
 
     def rename(self, old: str, new: str) -> None:
         """Rename a session.
 
         Raises SessionError if the old name does not exist, the new one is taken, or one of its runs is locked.
         """
-        ...
 
     def delete(self, session: str) -> None:
         """Delete a session. Raises SessionError if it does not exist, or if one of its runs is locked."""
-        ...
 
     def close(self) -> None:
         """Release open resources; the store remains usable."""
-        ...
 
 
 def checked_name(name: str) -> str:

@@ -240,8 +240,8 @@ class Estimates:
         """The tokens of everything before the conversation; cached, since it seldom changes between requests."""
         known, offered, wanted, tokens = self._ordered
         if known != instruction or offered != tools or wanted != output:
-            said = math.ceil(tokens_in(instruction)) + _MESSAGE_TOKENS if instruction else 0
-            tokens = said + sum(map(self.of, tools)) + (self.of(output) if output is not None else 0)
+            before = math.ceil(tokens_in(instruction)) + _MESSAGE_TOKENS if instruction else 0
+            tokens = before + sum(map(self.of, tools)) + (self.of(output) if output is not None else 0)
             self._ordered = instruction, tools, output, tokens
         return tokens
 

@@ -145,8 +145,8 @@ def hiding(workspace: Workspace) -> Callable[[str], str | None]:
     Paths are secret by name, or as part of agentkit's own state.
     """
     folder = workspace.folder
-    kept = {state_folder(), *filter(None, [workspace.journal.folder])}
-    inner = {place for each in kept for place in _below(folder, each)}
+    own = {state_folder(), *filter(None, [workspace.journal.folder])}
+    inner = {place for each in own for place in _below(folder, each)}
 
     def why(place: str) -> str | None:
         below = f"{place.casefold()}/" if place else ""
@@ -157,9 +157,9 @@ def hiding(workspace: Workspace) -> Callable[[str], str | None]:
     return why
 
 
-def _below(folder: str, kept: Path) -> set[str]:
+def _below(folder: str, own: Path) -> set[str]:
     """Return the paths of a folder relative to another, as spelled and resolved; "" if it is the same or a parent."""
-    spellings = {os.path.normpath(kept.absolute()), os.path.realpath(kept)}
+    spellings = {os.path.normpath(own.absolute()), os.path.realpath(own)}
     base = f"{folder.rstrip('/')}/"
     inner = {f"{each}/"[len(base) :].casefold() for each in spellings if f"{each}/".startswith(base)}
     return inner | {"" for each in spellings if base.startswith(f"{each}/")}

@@ -109,7 +109,11 @@ class _JSONParser:
         if self._text.startswith("\ufeff"):
             self._text = " " + self._text[1:]
             self._note("mark", "U+FEFF")
-        self._remove_fence()
+        opening, end = _FENCE.match(self._text), len(self._text.rstrip())
+        if opening and self._text.endswith("```", opening.end(), end):  # blank out the lines of a Markdown code fence
+            blank = re.sub(r"\S", " ", opening[0])
+            self._text = blank + self._text[opening.end() : end - 3] + "   "
+            self._note("fence", opening[0].strip())
         self._check_depth()
         self._replace_surrogates()
         is_long = _MANY_DIGITS.search(self._text) is not None
@@ -133,14 +137,6 @@ class _JSONParser:
         examples = self._notes.setdefault(kind, [])
         if len(examples) <= _MAX_EXAMPLES and example[:60] not in examples:
             examples.append(example[:60])
-
-    def _remove_fence(self) -> None:
-        """Blank out the two lines of a Markdown code fence around the whole text."""
-        opening, end = _FENCE.match(self._text), len(self._text.rstrip())
-        if opening and self._text.endswith("```", opening.end(), end):
-            blank = re.sub(r"\S", " ", opening[0])
-            self._text = blank + self._text[opening.end() : end - 3] + "   "
-            self._note("fence", opening[0].strip())
 
     def _check_depth(self) -> None:
         outside = "".join(_split_at_quotes(self._text)[::2])

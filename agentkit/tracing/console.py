@@ -118,20 +118,14 @@ class Console:
         """Write lines in a single call, so that lines of other runs cannot come between."""
         run, stream = self._run(source), self._stream or sys.stderr
         start = f"{_INDENT * run.depth}[{run.number}] {one_line(source.agent, _MAX_NAME_CHARS)}"
-        styled = self._styled_on(stream)
+        if self._style[0] is not stream:  # terminal detection is cached
+            self._style = stream, _styled if has_colour(stream) else _plain
+        styled = self._style[1]
         text = "".join(f"{styled(start, 'name')}  {styled(self._text(line), line.style)}\n" for line in lines)
         encoding = getattr(stream, "encoding", None) or "utf-8"
         with self._lock:
             stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
             stream.flush()
-
-    def _styled_on(self, stream: TextIO) -> Callable[[str, str], str]:
-        """Return the style function for a stream; terminal detection is cached."""
-        known, styled = self._style
-        if known is not stream:
-            styled = _styled if has_colour(stream) else _plain
-            self._style = stream, styled
-        return styled
 
     def _text(self, line: _ConsoleLine) -> str:
         text = one_line(line.text, self._max_chars) if self._content and line.text else ""

@@ -12,24 +12,11 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from agentkit import events
 from agentkit._dataclass import dataclass
 from agentkit._version import __version__
 from agentkit.errors import MissingExtra
 from agentkit.event_rendering import answer_text
-from agentkit.events import (
-    Event,
-    HandedOff,
-    Milestone,
-    ReasoningDelta,
-    RequestStarted,
-    ResponseReceived,
-    RunLeft,
-    RunResumed,
-    RunStarted,
-    TextDelta,
-    ToolCallDelta,
-    ToolCallFinished,
-)
 from agentkit.messages import Response, ToolCall, ToolResult, UserMessage, arguments_of
 from agentkit.redaction import written_redactor
 from agentkit.tracing import semantic_conventions as names
@@ -105,9 +92,9 @@ class Spans:
         self._open: dict[str, _Open] = {}
         self._left: OrderedDict[str, SpanContext] = OrderedDict()
 
-    def record(self, event: Event, source: Origin) -> None:
+    def record(self, event: events.Event, source: Origin) -> None:
         """Start or end a span, or add the event to the span it belongs to."""
-        if isinstance(event, RunStarted | RunResumed):
+        if isinstance(event, events.RunStarted | events.RunResumed):
             self._begin(event, source)
             return
         run, outcome = self._open.get(source.run), outcome_of(event)
@@ -115,7 +102,7 @@ class Spans:
             return
         if outcome is not None:
             self._finish(run, outcome, event.describe().fields, source)
-        elif isinstance(event, RunLeft):
+        elif isinstance(event, events.RunLeft):
             self._leave(run, event, source)
         else:
             self._advance(run, event, source)
@@ -161,35 +148,35 @@ class Spans:
         finally:
             span.end()
 
-    def _begin(self, event: RunStarted | RunResumed, source: Origin) -> None:
+    def _begin(self, event: events.RunStarted | events.RunResumed, source: Origin) -> None:
         before = self._left.pop(source.run, None)
         links = [] if before is None else [self._trace.Link(before)]
         name = f"{names.INVOKE_AGENT} {source.agent}"
         span = self._tracer.start_span(name, None, self._trace.SpanKind.INTERNAL, names.of_run(source), links)
         self._open[source.run] = _Open(span)
-        if self._content and span.is_recording() and isinstance(event, RunStarted):
+        if self._content and span.is_recording() and isinstance(event, events.RunStarted):
             self._set_content(span, {names.INPUT_MESSAGES: names.of_messages([UserMessage(event.prompt)])})
 
-    def _advance(self, run: _Open, event: Event, source: Origin) -> None:
+    def _advance(self, run: _Open, event: events.Event, source: Origin) -> None:
         match event:
-            case RequestStarted(iteration):
+            case events.RequestStarted(iteration):
                 run.end_iteration()
                 known: names.Attributes = {names.ITERATION: iteration, names.AGENT_NAME: source.agent}
                 run.iteration = self._child(run, f"iteration {iteration}", known)
-            case ResponseReceived(response):
+            case events.ResponseReceived(response):
                 if source.is_elsewhere:
                     self._add_afterwards(run, response, source)
                 run.waiting = {call.id for call in response.tool_calls}
                 run.end_if_idle()
-            case ToolCallFinished(call, result):
+            case events.ToolCallFinished(call, result):
                 if call.id not in run.done:
                     self._add_unmade(run, call, result, source)
                 run.waiting.discard(call.id)
                 run.end_if_idle()
-            case HandedOff():
+            case events.HandedOff():
                 run.end_lead()
                 run.lead = self._child(run, f"{names.INVOKE_AGENT} {source.agent}", names.of_run(source))
-            case Milestone(is_span_event=True) if run.innermost.is_recording():
+            case events.Milestone(is_span_event=True) if run.innermost.is_recording():
                 shown = {
                     names.FIELDS.get(name, f"agentkit.{name}"): self._shown(value) if isinstance(value, str) else value
                     for name, value in event.describe().fields.items()
@@ -207,7 +194,7 @@ class Spans:
             self._set_content(span, {names.OUTPUT_MESSAGES: answer})
         self._close(run, source, is_done=outcome.status == "done")
 
-    def _leave(self, run: _Open, event: RunLeft, source: Origin) -> None:
+    def _leave(self, run: _Open, event: events.RunLeft, source: Origin) -> None:
         """End the span of a run whose events are no longer consumed."""
         run.span.set_attribute(names.RUN_STATUS, "left")
         if event.error:
@@ -393,12 +380,12 @@ class OpenTelemetry:
             "Cannot report a run to OpenTelemetry", "Check the span processors of the tracer provider."
         )
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Record an event."""
         self._guard.call(self._record, event, origin())
 
-    def _record(self, event: Event, source: Origin) -> None:
-        if isinstance(event, TextDelta | ReasoningDelta | ToolCallDelta):
+    def _record(self, event: events.Event, source: Origin) -> None:
+        if isinstance(event, events.TextDelta | events.ReasoningDelta | events.ToolCallDelta):
             request = self._requests.get(source.run)
             if request is not None and request.first_chunk is None:
                 request.first_chunk = time.perf_counter() - request.began

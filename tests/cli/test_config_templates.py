@@ -119,7 +119,7 @@ def test_config_set_keeps_the_rest_of_the_file(own_user_file, command):
     for key, value, error in (
         ("modle", "x", "Did you mean 'model'?"),
         ("limits", "x", "limits is a table."),
-        ("limits.cost", "much", "limits.cost was not set."),
+        ("limits.cost", "much", "limits.cost was not set:"),
         ("safety", "wild", "is not a safety level"),
     ):
         _, err, code = command("config", "set", key, value)

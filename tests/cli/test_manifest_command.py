@@ -132,7 +132,7 @@ def test_it_may_do_more(kept, bot, command):
     assert out.splitlines() == wider
     what, remedy = err.splitlines()
     assert what.endswith(f"bot.py may do more than {kept} says, in 2 places.")
-    assert remedy.endswith(f"keep it: agentkit manifest {kept.with_name('bot.py')} --write {kept}")
+    assert remedy.endswith(f"To accept them: agentkit manifest {kept.with_name('bot.py')} --write {kept}")
     assert kept.read_text("utf-8").splitlines()[4] == '  "agents/bot/ceiling": "network",'
 
 

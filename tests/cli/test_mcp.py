@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from agentkit.cli.mcp import mcp
 from agentkit.cli.terminal import ANSWERED, REFUSED, USAGE
-from agentkit.errors import ConfigError
+from agentkit.errors import ConfigError, ToolError
 from agentkit.mcp import MCPServer
 
 PLAIN = str(Path(__file__).parents[1] / "mcp" / "plain_server.py")
@@ -170,6 +170,24 @@ def test_tools_over_stdio(tmp_path):
     with MCPServer(words, "ours", folder=tmp_path) as server:
         assert [tool.remote_name for tool in server][-1] == "read_file"
         assert json.loads(server.call("read_file", path="note.txt"))["content"] == "hello"
+
+
+def test_files_sessions_and_templates_over_stdio(tmp_path):
+    """`agentkit mcp serve` offers files and sessions as resources, and templates as prompts with their parameters."""
+    (tmp_path / "note.txt").write_text("hello")
+    folder = tmp_path / ".agentkit" / "templates"
+    folder.mkdir(parents=True)
+    (folder / "translate.toml").write_text('prompt = "In $language: $input"\ndescription = "Translates."\n')
+    words = [*COMMAND, "serve", "--tools", "core", "--files", "--sessions", "--prompts", "translate"]
+    with MCPServer(words, "ours", folder=tmp_path) as server:
+        uris = {each.uri for each in server.resources()}
+        assert {"file:///note.txt", "file:///{+path}", "session:///{+name}"} <= uris
+        assert server.read("file:///note.txt") == "hello"
+        (prompt,) = server.prompts()
+        assert (prompt.name, prompt.description) == ("translate", "Translates.")
+        assert server.prompt("translate", language="French", input="dog") == "In French: dog"
+        with pytest.raises(ToolError, match="'language' is missing"):
+            server.prompt("translate", input="dog")
 
 
 @pytest.mark.parametrize("token", [(), ("--token", TOKEN)])

@@ -37,7 +37,7 @@ def test_a_setting_is_read(key, given, value):
         ("session", True, "or false to keep nothing"),
         ("limits", 5, "takes a table"),
         ("limits", {"costs": 5}, "No limit is named 'costs'. Did you mean 'cost'?"),
-        ("limits", {"cost": -1}, "Limits(cost=) takes a number above 0"),
+        ("limits", {"cost": -1}, "The limit cost takes a number above 0"),
     ],
 )
 def test_a_wrong_setting_is_refused(key, given, said):

@@ -55,7 +55,7 @@ ROWS = [
     (["keys", "remove", "openai"], "No key of 'openai' is stored.", "agentkit keys list"),
     (["config", "set", "modle", "x"], "No setting is named 'modle'.", "Did you mean 'model'?"),
     (["config", "set", "safety", "high"], "safety was not set: 'high' is not a safety level.", "SAFE"),
-    (["config", "trust"], "Neither this folder nor any above it has a project file.", "agentkit init --project"),
+    (["config", "trust"], "This folder has neither a project file", "agentkit init --project"),
     (["models", "list", "opnai"], "No provider is named 'opnai'.", "Did you mean 'openai'?"),
     (["models", "openay:x"], "No provider here is called 'openay'", "Did you mean 'openai'?"),
     (["eval", "run", "nosuch.py"], "The file 'nosuch.py' does not exist.", ""),

@@ -153,9 +153,9 @@ class PostgresChunkStore(SQLChunkStore):
     def __repr__(self) -> str:
         return f"PostgresStore({self._server.shown!r})"
 
-    def put(self, space: str, kept: StoredDocument) -> None:
+    def put(self, space: str, stored: StoredDocument) -> None:
         """Store a document, replacing the one of the same source, in one transaction."""
-        document = kept.document
+        document = stored.document
         values = (
             document.title,
             document.kind,
@@ -163,19 +163,19 @@ class PostgresChunkStore(SQLChunkStore):
             document.added,
             json.dumps(dict(document.metadata)),
         )
-        if kept.vectors:
-            self._server.prepare_vectors(_index_of(kept.vectors))
+        if stored.vectors:
+            self._server.prepare_vectors(_index_of(stored.vectors))
         with self._server.writing() as connection:
             connection.execute(_LOCK, (f"{space}\n{document.source}",))
             connection.execute(_FORGET, (space, [document.source]))
             row = connection.execute(_PUT, (space, document.source, *values)).fetchall()[0][0]
-            for number, piece in enumerate(kept.pieces):
+            for number, piece in enumerate(stored.pieces):
                 above, text = indexed(heading_of(document, piece)), indexed(piece.text)
                 place = (piece.section, piece.first_line, piece.last_line, piece.page)
                 words = (above.words, text.words, f"{above.variants} {text.variants}")
                 made = connection.execute(_PUT_PASSAGE, (row, piece.text, *place, *words)).fetchall()[0][0]
-                if kept.vectors:
-                    connection.execute(_GIVE_VECTOR, (_written(kept.vectors[number]), made))
+                if stored.vectors:
+                    connection.execute(_GIVE_VECTOR, (_written(stored.vectors[number]), made))
 
     def remove(self, space: str, sources: Iterable[str]) -> list[str]:
         """Remove documents; return the sources of those that existed."""

@@ -76,11 +76,6 @@ class KnowledgeFile(sqlite_database.DatabaseFile):
         except SessionError as error:  # from the code shared with session files
             raise KnowledgeError(str(error)) from None
 
-    def empty_log(self) -> None:
-        """Remove deleted data from the log, too, unless another connection is reading."""
-        with self.using() as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
 
 WEIGHTS = (4.0, 1.0, 1.0)
 """The weight of a word in the headings above a chunk, in its text, and in another spelling."""
@@ -142,11 +137,11 @@ class SQLiteChunkStore(SQLChunkStore):
         """The files of the database, which must not be added as documents."""
         return self._file.files
 
-    def put(self, space: str, kept: StoredDocument) -> None:
+    def put(self, space: str, stored: StoredDocument) -> None:
         """Store a document, replacing the one of the same source, in one transaction."""
-        document = kept.document
-        words = [(heading_of(document, piece), indexed(piece.text)) for piece in kept.pieces]
-        vectors = [_packed(vector) for vector in kept.vectors] if kept.vectors else [None] * len(words)
+        document = stored.document
+        words = [(heading_of(document, piece), indexed(piece.text)) for piece in stored.pieces]
+        vectors = [_packed(vector) for vector in stored.vectors] if stored.vectors else [None] * len(words)
         values = (
             document.title,
             document.kind,
@@ -157,7 +152,7 @@ class SQLiteChunkStore(SQLChunkStore):
         with self._file.writing() as connection:
             _forget(connection, space, document.source)
             row = connection.execute(_PUT, (space, document.source, *values)).lastrowid
-            for piece, (heading, text), vector in zip(kept.pieces, words, vectors, strict=True):
+            for piece, (heading, text), vector in zip(stored.pieces, words, vectors, strict=True):
                 place = (piece.section, piece.first_line, piece.last_line, piece.page)
                 number = connection.execute(_PUT_PASSAGE, (row, piece.text, *place, vector)).lastrowid
                 above = indexed(heading)
@@ -171,7 +166,8 @@ class SQLiteChunkStore(SQLChunkStore):
             if removed:
                 connection.execute("INSERT INTO words (words) VALUES ('optimize')")
         if removed:
-            self._file.empty_log()
+            with self._file.using() as connection:  # from the log, too, unless another connection is reading
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return removed
 
     def find_words(self, scope: SearchScope, terms: Terms, limit: int) -> Found:

@@ -45,59 +45,45 @@ class ChunkStore(Protocol):
 
     def documents(self, space: str, prefix: str = "") -> list[Document]:
         """The documents of a space whose source has the prefix, ordered by source."""
-        ...
 
-    def put(self, space: str, kept: StoredDocument) -> None:
+    def put(self, space: str, stored: StoredDocument) -> None:
         """Store a document, replacing the one of the same source, in one transaction."""
-        ...
 
     def remove(self, space: str, sources: Iterable[str]) -> list[str]:
         """Remove documents; return the sources of those that existed."""
-        ...
 
     def find_words(self, scope: SearchScope, terms: Terms, limit: int) -> Found:
         """Find chunks that contain some of the words, ranked by their number and rarity."""
-        ...
 
     def find_vector(self, scope: SearchScope, vector: Vector, limit: int) -> Found:
         """Find the chunks with the nearest vectors. Raises ConfigError if the stored vectors have another length."""
-        ...
 
     def passages(self, numbers: Sequence[int]) -> dict[int, Chunk]:
         """Load the chunks of these numbers that still exist."""
-        ...
 
     def texts(self, space: str, sources: Sequence[str]) -> dict[str, str]:
         """The texts of single-chunk documents, by source."""
-        ...
 
     def without_vector(self, space: str, limit: int) -> dict[int, str]:
         """Some chunks without a vector, by number: the text to embed, built by `embedded_text`."""
-        ...
 
     def give_vectors(self, vectors: Mapping[int, Vector]) -> None:
         """Store the vectors of chunks."""
-        ...
 
     def drop_vectors(self, space: str) -> None:
         """Delete all vectors of a space."""
-        ...
 
     def keep_place(self, space: str, place: str, metadata: Mapping[str, object]) -> None:
         """Store a place that was added, with the metadata of its documents."""
-        ...
 
     def drop_places(self, space: str, places: Iterable[str]) -> None:
         """Delete places."""
-        ...
 
     def places(self, space: str) -> dict[str, Mapping[str, object]]:
         """The places that were added."""
-        ...
 
     def close(self) -> None:
         """Close the file or connection; the next use reopens it."""
-        ...
 
 
 def damaged(what: str) -> KnowledgeError:
@@ -126,11 +112,11 @@ def checked_metadata(value: Any) -> dict[str, Any]:
     return metadata
 
 
-def check_length(given: int, kept: int) -> None:
+def check_length(given: int, stored: int) -> None:
     """Raise ConfigError if vectors differ in length from the stored ones."""
-    if given != kept:
+    if given != stored:
         raise ConfigError(
-            f"embed= returns vectors of {given} numbers, and the stored ones have {kept}."
+            f"embed= returns vectors of {given} numbers, and the stored ones have {stored}."
             " Use the function that made them, or replace all with embed_again()."
         )
 

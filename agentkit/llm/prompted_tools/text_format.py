@@ -11,7 +11,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentkit._dataclass import dataclass
-from agentkit.llm.compat import OF_TOOLS
+from agentkit.llm.request_settings import OF_TOOLS
 from agentkit.messages import AssistantMessage, Message, Request, ToolMessage, UserMessage, parts_of, well_formed
 from agentkit.text_encoding import split_lines
 

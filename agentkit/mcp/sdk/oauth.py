@@ -296,8 +296,10 @@ class Authorized(OAuthClientProvider):
         return next((each for each in advertised if issuer and issuers_match(each, issuer)), advertised[0])
 
     def _expected_issuer(self) -> str:
-        """The issuer that the metadata must name: the configured one if the server names none."""
-        return self.context.auth_server_url or self._terms.issuer or super()._expected_issuer()
+        """The issuer that the metadata must name: the configured one, if it is at the origin of the metadata."""
+        expected, issuer = super()._expected_issuer(), self._terms.issuer or ""
+        is_own = self.context.auth_server_url is None and issuer.startswith(f"{expected.rstrip('/')}/")
+        return issuer if is_own else expected
 
     async def _perform_authorization(self) -> httpx2.Request:
         """Return the token request to the configured issuer, with the scope to request."""

@@ -96,7 +96,12 @@ class Player(Recording):
         fitting = (place for place, asking in enumerate(self._unused) if asking.form.fits(form))
         first = next(fitting, None)
         if first is not None:
-            same = (place for place in chain([first], fitting) if _is_alike(self._unused[place], form, call))
+            places = ((place, self._unused[place]) for place in chain([first], fitting))
+            same = (  # with the same call id, or the same limit on the length of the answer
+                place
+                for place, each in places
+                if (_call_id(each.question) == call if call is not None else each.form.room == form.room)
+            )
             asking = self._unused.pop(next(same, first))
             self._now = max(self._now, asking.at)
             if isinstance(question, Request):
@@ -158,11 +163,6 @@ class _ReplayedClock(Clock):
     def left(self, _seconds: float, /) -> float:
         self._readings += 1
         return math.inf if self._up is None or self._readings < self._up else 0.0
-
-
-def _is_alike(asking: RecordedAnswer, form: RequestKey, call: str | None) -> bool:
-    """Whether a matching recorded question is identical: same call id, or same limit on the length of the answer."""
-    return _call_id(asking.question) == call if call is not None else asking.form.room == form.room
 
 
 def _call_id(question: Question) -> str | None:

@@ -94,8 +94,8 @@ def message_form(message: Message) -> str:
         case SystemMessage(text):
             return _text({"system": text})
         case AssistantMessage(text, calls):
-            said = {"assistant": text} if text or not calls else {}
-            return _text(said | {f"call {n}": [call.name, arguments_of(call)] for n, call in enumerate(calls, 1)})
+            parts = {"assistant": text} if text or not calls else {}
+            return _text(parts | {f"call {n}": [call.name, arguments_of(call)] for n, call in enumerate(calls, 1)})
         case ToolMessage(name=name):
             return _text({f"result of {name}": _content(message.shown)})
         case user:
@@ -149,13 +149,13 @@ def _in_order(text: str, pieces: Sequence[str]) -> bool:
 def _lines(text: str) -> Iterator[str]:
     """Render a key's text as lines of name and value."""
     try:
-        said = json.loads(text)
+        data = json.loads(text)
     except ValueError:
-        said = None
-    if not isinstance(said, dict):
+        data = None
+    if not isinstance(data, dict):
         yield text
         return
-    for name, value in said.items():
+    for name, value in data.items():
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         first, *rest = split_lines(shown) or [""]
         yield f"{name}: {first}"

@@ -33,7 +33,9 @@ class InMemorySessionStore:
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
             return {
-                "_sessions": {name: _StoredSession(kept.id, list(kept.rows)) for name, kept in self._sessions.items()}
+                "_sessions": {
+                    name: _StoredSession(stored.id, list(stored.rows)) for name, stored in self._sessions.items()
+                }
             }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -60,11 +62,11 @@ class InMemorySessionStore:
     def read(self, session: str, after: Position = START) -> tuple[list[SessionEntry], Position]:
         """Read the entries after a position, and the position of the last."""
         with self._lock:
-            kept = self._sessions.get(session)
-            if kept is None:
+            stored = self._sessions.get(session)
+            if stored is None:
                 return [], START
-            first = after[1] if after[0] == kept.id else 0
-            rows, position = kept.rows[first:], (kept.id, len(kept.rows))
+            first = after[1] if after[0] == stored.id else 0
+            rows, position = stored.rows[first:], (stored.id, len(stored.rows))
         return entries_in(rows), position
 
     def hold(self, session: str, run: str) -> Release | None:
@@ -88,7 +90,7 @@ class InMemorySessionStore:
     def summaries(self) -> list[SessionSummary]:
         """List all sessions, the most recently changed first."""
         with self._lock:
-            listed = [(name, list(kept.rows)) for name, kept in self._sessions.items()]
+            listed = [(name, list(stored.rows)) for name, stored in self._sessions.items()]
         summaries = [_summary(name, rows) for name, rows in listed if rows]
         return sorted(summaries, key=lambda summary: summary.changed, reverse=True)
 

@@ -44,7 +44,7 @@ class RunLocks:
         if release_run is None:
             release_session()
             return None
-        return partial(_release_both, release_run, release_session)
+        return lambda: (release_run(), release_session())
 
     def is_held(self, session: str, run: str) -> bool:
         """Whether the run is locked."""
@@ -216,11 +216,6 @@ def _remove(file: BinaryIO, path: Path) -> None:
         with suppress(PermissionError):  # Windows does not remove an open file
             path.unlink(missing_ok=True)
         file.close()
-
-
-def _release_both(first: Release, second: Release) -> None:
-    first()
-    second()
 
 
 def _run_name(session: str, run: str) -> str:

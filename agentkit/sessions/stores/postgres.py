@@ -90,8 +90,15 @@ class PostgresSessionStore:
         rows = rows_of(entries)
         if rows:
             with self._server.writing() as connection:
-                self._check_held(session, entries)
-                _add(connection, _found_or_made(connection, session), rows)
+                if self._lost.intersection(_run_name(session, entry.run) for entry in entries):
+                    raise SessionError(
+                        f"The connection to {self._server.shown} was lost, so this run of the session {session!r} may "
+                        "have been resumed elsewhere. Open the session again, and resume the run from its stored state."
+                    )
+                # The session's row stays locked until the transaction ends, so that entries become visible in order.
+                while (row := connection.execute(_FIND, (session,)).fetchone()) is None:
+                    _make(connection, session)
+                _add(connection, int(row[0]), rows)
 
     def read(self, session: str, after: Position = START) -> tuple[list[SessionEntry], Position]:
         """Read the entries after a position, and the position of the last."""
@@ -151,14 +158,6 @@ class PostgresSessionStore:
         """Close the connection, which releases its locks; the next use reconnects."""
         self._server.close()
 
-    def _check_held(self, session: str, entries: Sequence[SessionEntry]) -> None:
-        """Raise SessionError for a run that another process may have locked since the connection was lost."""
-        if self._lost.intersection(_run_name(session, entry.run) for entry in entries):
-            raise SessionError(
-                f"The connection to {self._server.shown} was lost, so this run of the session {session!r} may have"
-                " been resumed elsewhere. Open the session again, and resume the run from its stored state."
-            )
-
     @contextmanager
     def _alone(self, session: str) -> Iterator[tuple[psycopg.Connection[Any], int]]:
         """A transaction with exclusive access to a session."""
@@ -171,13 +170,6 @@ class PostgresSessionStore:
             if row is None:
                 raise no_session(session)
             yield connection, row[0]
-
-
-def _found_or_made(connection: psycopg.Connection[Any], session: str) -> int:
-    """The session's id. Its row stays locked until the transaction ends, so that entries become visible in order."""
-    while (row := connection.execute(_FIND, (session,)).fetchone()) is None:
-        _make(connection, session)
-    return int(row[0])
 
 
 def _make(connection: psycopg.Connection[Any], session: str) -> int | None:

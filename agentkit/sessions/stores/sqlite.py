@@ -75,17 +75,14 @@ class SQLiteSessionStore:
     def append(self, session: str, entries: Sequence[SessionEntry]) -> None:
         """Append all entries or none."""
         rows = rows_of(entries)
-        if len(rows) == 1 and self._append_one(session, rows[0]):
-            return
+        if len(rows) == 1:  # to an existing session in a single statement, the most frequent case
+            with self._file.using(partial(self._refuse_lost, session, rows)) as connection:
+                if connection.execute(_ADD_BY_NAME, (*rows[0], session)).rowcount == 1:
+                    return
         if rows:
             with self._file.writing(partial(self._refuse_lost, session, rows)) as connection:
                 found = _find(connection, session)
                 _add(connection, _make(connection, session) if found is None else found, rows)
-
-    def _append_one(self, session: str, row: Row) -> bool:
-        """Append one entry to an existing session in a single statement, the most frequent case."""
-        with self._file.using(partial(self._refuse_lost, session, [row])) as connection:
-            return connection.execute(_ADD_BY_NAME, (*row, session)).rowcount == 1
 
     def read(self, session: str, after: Position = START) -> tuple[list[SessionEntry], Position]:
         """Read the entries after a position, and the position of the last."""

@@ -147,7 +147,9 @@ class DatabaseFile:
         if self._connection is None:
             if self.place != IN_MEMORY:
                 _make_file(Path(self.place))
-                _make_room()
+                surplus = len(_OPEN) - _MAX_OPEN + 1
+                for file in sorted(_OPEN, key=lambda each: each.used)[: max(surplus, 0)]:
+                    file.close_if_idle()
                 _OPEN.add(self)
             connection = connect(self.place, self._kind, self._wait_seconds)
             self._connection, self._opened = connection, self._found()
@@ -166,14 +168,6 @@ class DatabaseFile:
             usable(self.place)
             raise
         return os.getpid(), found.st_dev, found.st_ino
-
-
-def _make_room() -> None:
-    """Close the files that were used longest ago, if too many are open."""
-    surplus = len(_OPEN) - _MAX_OPEN + 1
-    if surplus > 0:
-        for file in sorted(_OPEN, key=lambda each: each.used)[:surplus]:
-            file.close_if_idle()
 
 
 def connect(place: str, kind: DatabaseFormat, wait_seconds: float) -> sqlite3.Connection:

@@ -13,7 +13,7 @@ import functools
 import re
 import threading
 import zlib
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -441,15 +441,11 @@ def _failure_of(error: Exception) -> WebFailure:
         return WebFailure("timed_out", "The server did not answer in time.")
     if isinstance(error, httpx2.RemoteProtocolError):  # its text quotes the server
         return WebFailure("failed", "The server's answer is not what HTTP demands, or ended before it began.")
-    for cause in _causes(error):
+    cause: BaseException | None = error
+    while cause is not None:
         if isinstance(cause, OSError) and cause.errno and cause.errno in _NETWORK_FAULTS:
             status, words = _NETWORK_FAULTS[cause.errno]
             return WebFailure(status, f"No connection: {words}.")
+        cause = cause.__cause__ or cause.__context__
     words = str(error).strip().rstrip(".") or type(error).__name__
     return WebFailure("failed", f"The request failed: {words[:200]}.")
-
-
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__

@@ -4,8 +4,8 @@ import pytest
 
 from agentkit.content import File
 from agentkit.errors import Rejected
-from agentkit.llm.compat import learnt
 from agentkit.llm.compat.content_fallback import DocumentsRead, advise
+from agentkit.llm.compat.refusals import adjustment_for
 
 PICTURE = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
 
@@ -77,7 +77,7 @@ def test_a_pdf_that_cannot_be_read_is_told(url, why):
 )
 def test_what_a_refusal_teaches_of_files(said, parts, name):
     """A refusal that may speak of a file teaches to send the text of PDFs; one of a picture does not."""
-    adjustment = learnt(body_of(*parts), Rejected(said, status=400))
+    adjustment = adjustment_for(body_of(*parts), Rejected(said, status=400))
     assert (adjustment and adjustment.name) == name
 
 

@@ -2,13 +2,16 @@
 
 import base64
 
+import jwt
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from agentkit import settings
-from agentkit.errors import ConfigError
+from agentkit.errors import ConfigError, ToolError
 from agentkit.mcp import ClientCredentials, MCPServer
 
 SECRET = "tulip-secret-4711"
@@ -127,3 +130,103 @@ def test_nobody_is_asked(granting, stack):
         with pytest.raises(ConfigError, match="No login function is set"):
             server.login()
         assert not server.logout()
+
+
+@pytest.mark.parametrize("is_at_the_server", [False, True])
+def test_metadata_that_names_another_issuer(protecting, stack, is_at_the_server):
+    """A server without metadata about itself gets a secret for an issuer at its own host, and for no other."""
+    ours, origin = stack.enter_context(protecting.listening())
+    issuer = f"{origin}/oauth" if is_at_the_server else "https://login.example.com"
+    shown = []
+
+    async def token(request):
+        shown.append(dict(await request.form()))
+        return JSONResponse({"access_token": "rose", "token_type": "Bearer"})
+
+    async def metadata(request):
+        endpoints = {"authorization_endpoint": f"{origin}/authorize", "token_endpoint": f"{origin}/token"}
+        return JSONResponse({"issuer": issuer, "response_types_supported": ["code"], **endpoints})
+
+    async def refuse(request):
+        return JSONResponse({}, 401)
+
+    routes = [
+        Route("/mcp", refuse, methods=["GET", "POST"]),
+        Route("/.well-known/oauth-authorization-server", metadata),
+        Route("/token", token, methods=["POST"]),
+    ]
+    stack.enter_context(protecting.running(ours, Starlette(routes=routes)))
+    terms = ClientCredentials("us", SECRET, issuer)
+    with MCPServer(f"{origin}/mcp", "far", login=terms) as server, pytest.raises(ConfigError):
+        _ = server.tools
+    assert bool(shown) is is_at_the_server
+
+
+def keys():
+    """A private key in PEM format, and its public key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    plain = serialization.NoEncryption()
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
+    return pem.decode(), key.public_key()
+
+
+@pytest.fixture
+def exchanging(protecting, authority, stack):
+    """A server whose authority gives a token for any form that a check accepts; returns what a client gets."""
+
+    def login(check, **terms):
+        ours, origin = stack.enter_context(protecting.listening())
+        theirs, issuer = stack.enter_context(protecting.listening())
+
+        async def token(request):
+            form = dict(await request.form())
+            check(form, issuer, f"{origin}/mcp")
+            given = authority.given("us", ["read"], form["resource"])
+            return JSONResponse(given.model_dump(exclude={"refresh_token"}))
+
+        async def metadata(request):
+            endpoints = {"authorization_endpoint": f"{issuer}/authorize", "token_endpoint": f"{issuer}/token"}
+            return JSONResponse({"issuer": issuer, "response_types_supported": ["code"], **endpoints})
+
+        routes = [Route("/.well-known/oauth-authorization-server", metadata), Route("/token", token, methods=["POST"])]
+        stack.enter_context(protecting.running(theirs, Starlette(routes=routes)))
+        stack.enter_context(protecting.running(ours, protecting.protected(authority, f"{origin}/mcp", issuer)))
+        made = ClientCredentials(terms.pop("client_id", "us"), terms.pop("client_secret", None), issuer, **terms)
+        with MCPServer(f"{origin}/mcp", "far", login=made, level="safe") as server:
+            return server.call("add", first=1, second=2)
+
+    return login
+
+
+def test_a_private_key_signs_for_the_issuer(exchanging):
+    """A program with a private key proves itself by a JWT for its issuer, and sends no secret."""
+    private, public = keys()
+
+    def check(form, issuer, _resource):
+        claims = jwt.decode(form["client_assertion"], public, algorithms=["ES256"], audience=issuer)
+        assert (claims["iss"], claims["sub"]) == ("us", "us")
+        assert form["client_assertion_type"].endswith(":jwt-bearer")
+        assert (form["grant_type"], "client_secret" in form) == ("client_credentials", False)
+
+    assert exchanging(check, private_key=private, algorithm="ES256") == "3"
+    with pytest.raises(ToolError, match="private key cannot sign with RS256"):
+        exchanging(check, private_key=private)
+    for both in ((None, None), (SECRET, private)):
+        with pytest.raises(ConfigError, match="either a client_secret or a private_key"):
+            ClientCredentials("us", both[0], "https://login.example.com", private_key=both[1])
+
+
+def test_cross_app_access(exchanging):
+    """The assertion of an identity provider about a person is exchanged for a token."""
+    asked = []
+
+    async def assertion(issuer, resource):
+        asked.append((issuer, resource))
+        return "about-ann"
+
+    def check(form, issuer, resource):
+        assert asked == [(issuer, resource)]
+        assert (form["assertion"], form["client_id"]) == ("about-ann", "us")
+        assert form["grant_type"].endswith(":jwt-bearer")
+
+    assert exchanging(check, client_secret=SECRET, assertion=assertion) == "3"

@@ -128,7 +128,7 @@ def test_a_version_that_is_not_known_is_not_told(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     header, error = done.stdout.splitlines()
     assert header == "{'cassette': 1, 'recorded': '1970-01-01T00:00:00+00:00'}"
-    assert "this agentkit (version unknown) reads up to 2" in error
+    assert "this agentkit (version unknown) reads up to 1" in error
 
 
 WRITE_UNTIL_FULL = """

@@ -25,7 +25,7 @@ from agentkit.llm.providers.offline.lexicon import (
     words,
     zones_in,
 )
-from agentkit.llm.providers.offline.question_parser import Question, Shape, Span
+from agentkit.llm.providers.offline.question_parser import FILE_ENDING, Question, Shape, Span
 from agentkit.messages import ToolSpec
 
 
@@ -400,9 +400,23 @@ def offers(question: Question, specs: Iterable[ToolSpec]) -> list[Offer]:
     able = [offer for offer in able if offer.filled or not any(other.matched > offer.matched for other in lacking)]
     if _is_plain(question, every):
         able = [offer for offer in able if offer.matched or TextKind.QUERY not in offer.kinds.values()]
+    able = _of_path(question, able)
     best = [offer for offer in able if not any(_outdoes(other, offer) for other in able)]
     kept = sorted(best, key=lambda offer: -offer.support)[:_MOST_OFFERS]
     return [offer for offer in best if offer in kept]
+
+
+def _of_path(question: Question, able: list[Offer]) -> list[Offer]:
+    """The tools without those that read files if the only path is that of a folder, or the other way round."""
+    paths = question.of(Shape.PATH)
+    is_file = len(paths) == 1 and FILE_ENDING.search(paths[0].text) is not None
+    if len(paths) != 1 or is_file != question.ideas.isdisjoint(_LISTING):
+        return able
+    named = {offer: _ideas_in(offer.spec.name) for offer in able if TextKind.PATH in offer.kinds.values()}
+    wanted, other = (_READING, _LISTING) if is_file else (_LISTING, _READING)
+    if all(ideas.isdisjoint(wanted) for ideas in named.values()):
+        return able
+    return [offer for offer in able if offer not in named or named[offer].isdisjoint(other)]
 
 
 def unfilled(question: Question, specs: Iterable[ToolSpec]) -> Offer | None:
@@ -524,6 +538,9 @@ def _orders(offer: Offer) -> Iterator[str]:
 
 
 def _commands(offer: Offer) -> Iterator[str]:
+    question = offer.question
+    if not question.of(Shape.ORDER) and not _spoken_of(offer) and question.ideas.isdisjoint(_RUNNING):
+        return
     texts = (text for text in _orders(offer) if not text[:1].isdigit())
     yield from (text for text in texts if _spoken_of(offer) or not _is_program(text))
 
@@ -562,7 +579,8 @@ def _named_texts(offer: Offer) -> Iterator[str]:
 
 def _messages(offer: Offer) -> Iterator[str]:
     json = [span.text for span in offer.question.of(Shape.JSON)]
-    yield from list(_named_texts(offer)) or json or _SAID.findall(offer.question.text)
+    said = _SAID.findall(offer.question.text) or [text.strip() for text in _WRITTEN.findall(offer.question.text)]
+    yield from list(_named_texts(offer)) or json or said
 
 
 def _topics(offer: Offer) -> Iterator[str]:
@@ -614,6 +632,10 @@ _FINDERS: dict[TextKind, Callable[[Offer], Iterator[str]]] = {
     TextKind.MESSAGE: _messages,
 }
 _MOST_OFFERS = 5
+_RUNNING = frozenset({"run", "shell", "code"})
+"""Ideas of a question in which a quotation can be a command."""
+
+_LISTING, _READING = frozenset({"list", "folder"}), frozenset({"see"})
 _DEEDS = ideas(DEEDS)
 """Actions on something: only a tool with that action in its description applies, whatever the question contains."""
 
@@ -627,6 +649,11 @@ _NAMED_PATH = re.compile(
 )
 _SAID = re.compile(
     r"(?i)\b(?:with (?:the )?(?:contents?|text|words)|containing|saying|that says):? +(.*\S)(?<![.!?])[\s.!?]*$"
+)
+_WRITTEN = re.compile(
+    r"(?i)^(?:(?:please|can you|could you|hãy)\s+)*(?:write|save|put|store|ghi|lưu)\s+"
+    r"((?:(?!(?:the|this|that|it|an?|my|some|all|about|or|of|for|file)\b)\S+\s+){1,6})"
+    r"(?:to|into|in|vào)\s+(?:(?:the |a )?(?:file|tệp|tập tin)\s+)?[\w./~-]*\.\w+[\s.!?]*$"
 )
 _NAMED_TEXT = re.compile(
     r"\b(?:word|name|string|text|(?:letters|chars|chữ cái)(?: (?:are|there|does|do|in|of|trong|của|từ))+)"

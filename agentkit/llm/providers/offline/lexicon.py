@@ -299,7 +299,7 @@ GREETINGS = vocabulary(
 SMALL_TALK = GREETINGS | vocabulary(
     """good later see yep nope sure fine great cool nice awesome well lol haha wow test testing help going doing meet
     talk friend buddy love like bot robot human real happy sad sir madam mate sounds alright welcome lot lots bunch
-    things"""
+    things helps helped helpful perfect appreciate appreciated tonight tomorrow soon understood"""
 )
 HERE = vocabulary("current present working here home")
 DEEDS = vocabulary(

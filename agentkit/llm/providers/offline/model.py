@@ -8,7 +8,7 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from functools import cached_property
@@ -60,7 +60,8 @@ from agentkit.messages import (
     parts_of,
     with_distinct_ids,
 )
-from agentkit.usage import Tariff, unreported
+from agentkit.suggestions import closest
+from agentkit.usage import Tariff, is_number, is_whole, unreported
 
 ORIGIN = "offline"
 """The `origin` of this model's messages."""
@@ -100,6 +101,8 @@ class OfflineModel:
     Args:
         timeout_seconds: Maximum time for one response, after which the engine's process is terminated.
 
+    Settings such as the temperature have no effect, but invalid values raise ConfigError.
+
     Requests raise MissingExtra without the `offline` extra, Rejected for images and texts that are too long,
     Unreachable after the timeout, BadResponse if an `output_schema` could not be filled with certainty.
     """
@@ -115,6 +118,7 @@ class OfflineModel:
 
     def complete(self, request: Request) -> Response:
         """Answer one request, blocking."""
+        _check_settings(request.settings)
         answer = self._answer(request)
         calls = tuple(ToolCall("", call.tool, json.dumps(call.arguments)) for call in answer.calls)
         extra = {"suggested": [[call.tool, dict(call.arguments)] for call in answer.suggested]}
@@ -163,13 +167,12 @@ class OfflineModel:
         takes_orders = any(kind in _ORDERS for spec in tools for kind in kinds_of(spec).values())
         reckons = any(kind is TextKind.SUM for spec in tools for kind in kinds_of(spec).values())
         question = Question(spelled_out(text, sums=reckons), orders=takes_orders)
-        asks = not (question.small or question.negated or only_states(text))
+        asks = not (question.small or question.negated or question.is_private or only_states(text))
         offered = offers(question, tools) if asks else []
         if not offered:
             return _Answer(_unable(question, tools))
-        if call := reckoned(question, offered):
-            return _Answer(calls=(call,))
-        if calls := spelled_out_calls(question, offered):
+        calls = _told_by_rules(question, offered) or _told_by_clauses(question, tools, sums=reckons)
+        if calls:
             return _Answer(calls=calls)
         raw = self._ask([offer.shown() for offer in offered], _shortened(question), max_tokens=192)
         judgment = judge(question, offered, raw)
@@ -216,6 +219,49 @@ def _shared_worker() -> EngineProcess:
         if worker is None:
             worker = _WORKERS[process] = EngineProcess()
         return worker
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a setting with a value that no model takes; valid ones have no effect here."""
+    for name, (is_valid, values) in _SETTINGS.items():
+        if (value := settings.get(name)) is not None and not is_valid(value):
+            slip = closest(value, EFFORTS, 0.6) if name == "reasoning_effort" and isinstance(value, str) else ""
+            hint = f" Did you mean {slip!r}?" if slip else ""
+            raise ConfigError(f"{name}= takes {values}. Got {value!r:.200}.{hint}")
+
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_SETTINGS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "temperature": (lambda value: is_number(value) and value <= 2, "a number from 0 to 2"),
+    "top_p": (lambda value: is_number(value) and value <= 1, "a number from 0 to 1"),
+    "max_tokens": (lambda value: is_whole(value, 1), "a whole number, 1 or more"),
+    "max_completion_tokens": (lambda value: is_whole(value, 1), "a whole number, 1 or more"),
+    "reasoning_effort": (lambda value: value in EFFORTS, f"one of {', '.join(EFFORTS)}"),
+}
+"""The settings that are validated, although this model has no use for them: a test and the values, in words."""
+
+
+def _told_by_rules(question: Question, offered: Sequence[Offer]) -> tuple[ProposedCall, ...]:
+    """The calls that follow from the question alone, without the engine."""
+    call = reckoned(question, offered)
+    return (call,) if call else spelled_out_calls(question, offered)
+
+
+def _told_by_clauses(question: Question, tools: Sequence[ToolSpec], *, sums: bool) -> tuple[ProposedCall, ...]:
+    """The calls that follow from the two clauses of a question, each on its own: `what time is it and what is 3 * 4`.
+
+    Empty if a clause is a search, because it could refer to the other one.
+    """
+    clauses = question.clauses()
+    calls: list[ProposedCall] = []
+    for text in clauses:
+        clause = Question(spelled_out(text, sums=sums), orders=question.orders)
+        offered = [] if clause.small or clause.negated else offers(clause, tools)
+        found = _told_by_rules(clause, offered) if offered else ()
+        if not found or any(TextKind.QUERY in kinds_of(offer.spec).values() for offer in offered):
+            return ()
+        calls += [call for call in found if call not in calls]
+    return tuple(calls)
 
 
 def _trailing_results(messages: Sequence[Message]) -> list[ToolMessage]:
@@ -293,7 +339,7 @@ def _unable(question: Question, tools: Sequence[ToolSpec], judgment: CallValidat
     elif judgment and judgment.unclear:
         told = " and ".join(name for _, name in judgment.unclear)
         why = f"I would use {judgment.unclear[0][0]}, but I am not sure what its {told} should be. "
-    elif wanting := unfilled(question, tools):
+    elif not question.personal and (wanting := unfilled(question, tools)):
         why = f"I would use {wanting.spec.name}, but I do not see its {' and '.join(wanting.missing)}. "
     else:
         why = "No tool here fits this. "
@@ -307,6 +353,8 @@ def _small_talk(question: Question, tools: Sequence[ToolSpec]) -> str:
         return "You are welcome."
     if not _FAREWELLS.isdisjoint(said):
         return "Goodbye."
+    if said and said <= _ASSENTS:
+        return "All right."
     if _HELLOS.isdisjoint(said) and "chào" not in question.text.lower():
         return ""
     return f"Hello. I am the offline model: ask for something that a tool can do ({_nearest(question, tools)})."
@@ -410,7 +458,10 @@ def _entry(key: str, value: Any) -> str:
 
 _THANKS = frozenset({"thanks", "thank", "thx", "cheers"})
 _HELLOS = frozenset({"hi", "hello", "hey", "hiya", "howdy", "yo", "greetings", "morning", "evening", "afternoon"})
-_FAREWELLS = frozenset({"bye", "goodbye"})
+_FAREWELLS = frozenset({"bye", "goodbye", "later", "night"})
+_ASSENTS = frozenset(
+    {"ok", "okay", "cool", "great", "nice", "fine", "alright", "sure", "perfect", "awesome", "understood"}
+)
 _VALIDITY = frozenset({"valid", "validate", "invalid", "well-formed", "correct"})
 _ORDERS = (TextKind.CODE, TextKind.COMMAND)
 _MAIN = ("result", "results", "answer", "output", "content", "summary", "text", "data", "value")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 
 from agentkit.llm.providers.offline.argument_matching import nodes_of
 from agentkit.llm.providers.offline.lexicon import (
@@ -59,7 +60,9 @@ def _sentence(prompt: str, program: str, rest: str) -> str | None:
         if match := pattern.fullmatch(rest):
             return match.expand(sentence)
     syntax = _STRICT_SYNTAX if program in _WORDS_TOO else _SHELL_SYNTAX
-    if program in _PROGRAMS and (syntax.search(rest) or rest in _PROGRAMS[program].split(" ")):
+    first, *others = rest.split(" ")
+    is_known = first in _PROGRAMS.get(program, "").split(" ") and len(others) < _MOST_WORDS and "?" not in rest
+    if program in _PROGRAMS and (is_known or syntax.search(rest)):
         return _to_run(f"{program} {rest}".strip())
     return None
 
@@ -100,7 +103,7 @@ def _sums_spelled_out(text: str) -> str:
     """Rewrite arithmetic in words as formulas; long texts are not changed."""
     text = _vietnamese_digits(text) if len(text) <= _MAX_CHARS else text
     for pattern, formula in _SUMS if len(text) <= _MAX_CHARS else ():
-        matches = list(pattern.finditer(text))
+        matches = list(_compiled(pattern).finditer(text)) if _may_match(pattern, text.lower()) else []
         kept = [(span.start, span.end) for span in Question(text).of(*_VERBATIM)] if matches else []
         colon = COLON.search(text)
         end = colon.start() if colon else len(text)
@@ -111,18 +114,43 @@ def _sums_spelled_out(text: str) -> str:
     return text
 
 
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+@cache
+def _words_of(pattern: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[a-z]{2,}", re.sub(r"\\[a-z]|\?P<\w+>", " ", pattern)))
+
+
+def _may_match(pattern: str, text: str) -> bool:
+    """Whether a text contains one of the words of a pattern: most patterns need not be compiled."""
+    return any(word in text for word in _words_of(pattern))
+
+
 def _vietnamese_digits(text: str) -> str:
     """The text with Vietnamese numbers in words beside an operation in digits: `2 cộng 3` for `hai cộng ba`."""
     if not _VIETNAMESE_OPERATION.search(text):
         return text
-    return _VIETNAMESE_NUMBER.sub(lambda match: str(_vietnamese_number(match.group())), text)
+    return _VIETNAMESE_NUMBER.sub(lambda match: _vietnamese_number(match.group().lower()), text)
 
 
-def _vietnamese_number(text: str) -> int:
-    """The number expressed by Vietnamese words: 25 for `hai mươi lăm`, 105 for `một trăm linh năm`."""
+def _vietnamese_number(text: str) -> str:
+    """The number expressed by Vietnamese words: 105 for `một trăm linh năm`, 2.5 for `hai phẩy năm` or `hai rưỡi`."""
+    whole, _, decimals = text.partition(" phẩy ")
+    if decimals:
+        return f"{_vietnamese_integer(whole)}.{_vietnamese_integer(decimals)}"
+    if not whole.endswith(" rưỡi"):
+        return str(_vietnamese_integer(whole))
+    whole = whole.removesuffix(" rưỡi")
+    return f"{_vietnamese_integer(whole) + _VIETNAMESE_SCALES.get(whole.split()[-1], 1) / 2:.10g}"
+
+
+def _vietnamese_integer(text: str) -> int:
     whole = part = 0
     unit: int | None = None
-    for word in text.lower().split():
+    for word in text.split():
         if word in _VIETNAMESE_SCALES:
             part += (1 if unit is None else unit) * _VIETNAMESE_SCALES[word]
             if _VIETNAMESE_SCALES[word] >= 1_000:
@@ -142,12 +170,14 @@ def _converted(match: re.Match[str]) -> str:
     if kind != other:
         return match.group()
     count = "1" if number.lower() in ("a", "an", "one") else _ungrouped(number)
-    factor = larger / smaller
-    return f"{count} * {factor:.0f}" if factor >= 1 else f"{count} / {1 / factor:.0f}"
+    factor = round(larger / smaller, 12)
+    is_divided = factor < 1 and round(1 / factor, 9).is_integer()
+    return f"{count} / {1 / factor:.0f}" if is_divided else f"{count} * {factor:.12g}"
 
 
 def _singular(unit: str) -> str:
-    return unit.lower() if unit.lower() in _UNITS else unit.lower().removesuffix("s")
+    unit = {"feet": "foot", "inches": "inch"}.get(unit.lower(), unit.lower())
+    return unit if unit in _UNITS else unit.removesuffix("s")
 
 
 def _template(written: str) -> Callable[[re.Match[str]], str]:
@@ -188,7 +218,7 @@ def _rows(table: str) -> dict[str, str]:
     return {row[0]: row[1] if len(row) > 1 else "" for row in rows}
 
 
-_MAX_CHARS = 1_000
+_MAX_CHARS, _MOST_WORDS = 1_000, 3
 _VERBATIM = (Shape.QUOTE, Shape.URL, Shape.EMAIL, Shape.JSON, Shape.PATH)
 _WORD = re.compile(r"[\s,]*([^\W\d_]+(?:['\u2019][^\W\d_]+)*)")
 _TO_RUN = re.compile(r"\A(?:(?:please|can you|could you)\s+)*(?:run|execute)\s+(?=[a-z][\w.+-]*\b)", re.IGNORECASE)
@@ -209,7 +239,7 @@ _MEANINGS: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]] = {
 
 _PROGRAMS = _rows(
     """
-    git status log diff branch pull push stash remote show
+    git status log diff branch pull push stash remote show fetch checkout add commit tag blame init clone
     pip list freeze
     pip3 list freeze
     npm test install start
@@ -271,6 +301,13 @@ _FUNCTIONS = {
 
 _MONEY = r"(?: (?:dollars?|euros?|pounds?|bucks|usd|eur|yen|đồng|vnd)\b)?"
 
+_PERCENT = r"\s?(?:%|percent)"
+_IN_PERCENT = r"(?:percent(?:age)?\b|%)"
+_ROUNDED_TO = "(?:to|with) # (?:(?:decimal )?places?|decimals?|digits?)"
+_EVENLY = "(?:evenly |equally )?"
+_SHARED = rf"(?:(?:an?|the|our) [a-z]+ (?:of )?)?[$€£]?#{_MONEY}"
+_SHARES = r"(?:people|persons|friends|kids|children|students|ways|parts|of us|equal parts|groups|teams)\b"
+
 _OPERATORS = {"add": "+", "plus": "+", "subtract": "-", "minus": "-", "multiply": "*", "times": "*", "divide": "/"}
 _STEP = re.compile(
     rf"(?:,| and| then)+ ({'|'.join(_OPERATORS)})(?: it| that| the result)?(?: by)? ({_N})", re.IGNORECASE
@@ -285,11 +322,12 @@ _VIETNAMESE_UNITS = {
 _VIETNAMESE_SCALES = {"mươi": 10, "trăm": 100, "nghìn": 1_000, "ngàn": 1_000, "triệu": 1_000_000}
 _VIETNAMESE_FILLERS = frozenset({"linh", "lẻ"})
 _VIETNAMESE_WORD = rf"(?:{'|'.join([*_VIETNAMESE_UNITS, *_VIETNAMESE_SCALES, 'mười', *_VIETNAMESE_FILLERS])})"
+_VIETNAMESE_PART = rf"{_VIETNAMESE_WORD}(?:\s+{_VIETNAMESE_WORD})*"
 _VIETNAMESE_NUMBER = re.compile(
-    rf"(?<!phần )\b{_VIETNAMESE_WORD}(?:\s+{_VIETNAMESE_WORD})*\b(?!\s+(?:bậc|phương))", re.IGNORECASE
+    rf"(?<!phần )(?<!bậc )\b{_VIETNAMESE_PART}(?: phẩy {_VIETNAMESE_PART}| rưỡi)?\b(?!\s+(?:bậc|phương))", re.IGNORECASE
 )
 _VIETNAMESE_OPERATION = re.compile(
-    rf"\b{_VIETNAMESE_WORD}\s+(?:cộng|trừ|nhân|chia|mũ|phần trăm)\b"
+    rf"\b(?:{_VIETNAMESE_WORD}|rưỡi)\s+(?:cộng|trừ|nhân|chia|mũ|phần trăm)\b"
     rf"|\b(?:cộng|trừ|nhân|chia|mũ|căn bậc hai(?: của)?|phần trăm của)(?:\s+(?:với|cho|đi))?\s+{_VIETNAMESE_WORD}\b",
     re.IGNORECASE,
 )
@@ -300,28 +338,33 @@ _UNITS: Mapping[str, tuple[str, float]] = {
     **{name: ("length", metres) for name, metres in (("millimeter", 0.001), ("centimeter", 0.01), ("meter", 1.0))},
     **{name: ("length", metres) for name, metres in (("millimetre", 0.001), ("centimetre", 0.01), ("metre", 1.0))},
     **dict.fromkeys(("kilometer", "kilometre", "km"), ("length", 1000.0)),
+    **{name: ("length", metres) for name, metres in (("mm", 0.001), ("cm", 0.01), ("inch", 0.0254), ("foot", 0.3048))},
+    **{name: ("length", metres) for name, metres in (("yard", 0.9144), ("mile", 1_609.344))},
+    **{name: ("time", seconds) for name, seconds in (("min", 60.0), ("year", 31_536_000.0))},
+    **{name: ("mass", grams) for name, grams in (("pound", 453.59237), ("lb", 453.59237), ("ounce", 28.349523125))},
     **{name: ("mass", grams) for name, grams in (("milligram", 0.001), ("gram", 1.0), ("kilogram", 1_000.0))},
     **{name: ("mass", grams) for name, grams in (("kg", 1_000.0), ("ton", 1_000_000.0), ("tonne", 1_000_000.0))},
     **{name: ("volume", litres) for name, litres in (("milliliter", 0.001), ("millilitre", 0.001), ("ml", 0.001))},
     **dict.fromkeys(("liter", "litre"), ("volume", 1.0)),
 }
-"""Units that a whole factor converts into each other, with their dimension and size."""
+"""Units that a factor converts into each other, with their dimension and size; a year has 365 days."""
 
-_UNIT = rf"(?:{'|'.join(_UNITS)})s?"
-_CONVERSION = re.compile(
-    rf"\bhow many (?P<wanted>{_UNIT})(?: (?:are|is|does|do))?(?: there)?(?: in)? "
-    rf"(?P<number>{_N}|an?) (?P<given>{_UNIT})\b"
+_UNIT = rf"(?:{'|'.join(_UNITS)}|inche|feet)s?"
+_QUANTITY = rf"(?P<number>{{}})\s?(?P<given>{_UNIT})\b"
+_CONVERSIONS = (
+    rf"\bhow many (?P<wanted>{_UNIT})(?: (?:are|is|does|do))?(?: there)?(?: in)? {_QUANTITY.format(rf'{_N}|an?')}"
     r"(?: (?:have|has|contain|last)s?\b)?",
-    re.IGNORECASE,
+    rf"\b(?:convert |change )?{_QUANTITY.format(_N)} (?:in|to|into|as) (?P<wanted>{_UNIT})\b",
+    rf"\b(?P<wanted>{_UNIT}) in {_QUANTITY.format(rf'{_N}|an?')}",
 )
 
-_SUMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
-    (_CONVERSION, _converted),
-    (SPOKEN_NUMBER, lambda match: f"{spoken(match.group()):.0f}"),
+_SUMS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
+    *((pattern, _converted) for pattern in _CONVERSIONS),
+    (SPOKEN_NUMBER.pattern, lambda match: f"{spoken(match.group()):.0f}"),
     *(
         # In the templates # is a number, and _ at the end means that no further arithmetic can follow.
         (
-            re.compile(rf"\b{pattern.replace('#', f'({_N})').replace('_', _ALONE)}", re.IGNORECASE),
+            rf"\b{pattern.replace('#', f'({_N})').replace('_', _ALONE)}",
             _template(written) if isinstance(written, str) else written,
         )
         for pattern, written in (
@@ -335,11 +378,9 @@ _SUMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
             ("difference between # and #_", r"\1 - \2"),
             ("multiply # (?:by|and|with) #_", r"\1 * \2"),
             ("divide # by #_", r"\1 / \2"),
-            (
-                rf"(?:split|share|divide) [$€£]?#{_MONEY} (?:evenly |equally )?(?:by|among|between|into|in) # "
-                "(?:people|persons|friends|ways|parts|of us|equal parts)\\b",
-                r"\1 / \2",
-            ),
+            (rf"(?:split|share|divide) {_SHARED} {_EVENLY}(?:(?:by|among|between|into|in) )?# {_SHARES}", r"\1 / \2"),
+            (rf"(?:split|share) {_SHARED} {_EVENLY}(?:among|between|with) #_", r"\1 / \2"),
+            (rf"{_SHARED} (?:split|shared|divided) {_EVENLY}(?:(?:by|among|between|into|in) )?# {_SHARES}", r"\1 / \2"),
             ("remainder (?:of|when|if|for) #(?: is)? (?:divided by|/) #_", r"\1 % \2"),
             ("half of #_", r"\1 / 2"),
             (rf"(?:twice|double) #{_END}", r"2 * \1"),
@@ -367,14 +408,30 @@ _SUMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
             (rf"round # to the nearest (?:integer|whole number|whole){_END}", r"round(\1)"),
             (r"(?:what|how many) percent(?:age)? of # is #_", r"\2 / \1 * 100"),
             (
-                rf"({_N}(?: ?[-+*/] ?{_N})+),? round(?:ed)?(?: off)? to # (?:(?:decimal )?places?|decimals?|digits?)",
+                rf"({_N}(?: ?[-+*/] ?{_N})+),? (?:round(?:ed)?(?: off)? )?{_ROUNDED_TO}",
                 r"round(\1, \2)",
             ),
+            (rf"square root of #,? {_ROUNDED_TO}", r"round(sqrt(\1), \2)"),
+            (rf"(?<![-+*/] )#,? round(?:ed)?(?: off)? {_ROUNDED_TO}", r"round(\1, \2)"),
+            (rf"({_N}(?: ?[-+*/] ?{_N})+),? rounded{_END}", r"round(\1)"),
             (r"(?:what|how many) percent(?:age)? (?:is )?# (?:is )?of #_", r"\1 / \2 * 100"),
             (r"# is (?:what|how many) percent(?:age)? of #_", r"\1 / \2 * 100"),
             (rf"#\s?(?:%|percent) (?:tip|tax|vat|sales tax) (?:on|for|of) [$€£]?#{_MONEY}", r"\1% of \2"),
             (r"(?:tip|tax|vat) of #\s?(?:%|percent) (?:on|for|of) [$€£]?#", r"\1% of \2"),
-            (rf"#\s?(?:%|percent) off (?:of )?[$€£]?#{_MONEY}", r"\2 * (100 - \1) / 100"),
+            (rf"save (?:with|at|on) #{_PERCENT} off (?:of )?[$€£]?#{_MONEY}", r"\1% of \2"),
+            (rf"add #{_PERCENT} (?:tip|tax|vat|sales tax) to [$€£]?#{_MONEY}", r"\2 * (100 + \1) / 100"),
+            (rf"#{_MONEY} (?:plus|with|and) #{_PERCENT} (?:tip|tax|vat|sales tax)\b", r"\1 * (100 + \2) / 100"),
+            (rf"(?:tip|tax) #{_PERCENT} (?:on|of|for) [$€£]?#{_MONEY}", r"\1% of \2"),
+            (rf"#{_PERCENT} off (?:of )?(?:an? |the )?[$€£]?#{_MONEY}", r"\2 * (100 - \1) / 100"),
+            (rf"(?:an? )?#{_PERCENT} discount (?:on|off|of) [$€£]?#{_MONEY}", r"\2 * (100 - \1) / 100"),
+            (rf"#{_MONEY} (?:with|at|minus)(?: an?)? #{_PERCENT} (?:off|discount)\b", r"\1 * (100 - \2) / 100"),
+            (rf"# (?:out of|of) # (?:in|as an?) {_IN_PERCENT}", r"\1 / \2 * 100"),
+            (rf"(?:(?:express|write|convert) )?#\s?/\s?# (?:in|to|as)(?: an?)? {_IN_PERCENT}", r"\1 / \2 * 100"),
+            (r"#\s?°?\s?(?:degrees )?(?:c|celsius) (?:in|to|into)(?: degrees)? (?:f|fahrenheit)\b", r"\1 * 9 / 5 + 32"),
+            (
+                r"#\s?°?\s?(?:degrees )?(?:f|fahrenheit) (?:in|to|into)(?: degrees)? (?:c|celsius)\b",
+                r"(\1 - 32) * 5 / 9",
+            ),
             (r"(?:increase|raise) # by #\s?(?:%|percent)", r"\1 * (100 + \2) / 100"),
             (r"(?:decrease|reduce) # by #\s?(?:%|percent)", r"\1 * (100 - \2) / 100"),
             (rf"half (?:of )?the {_SUM}", r"(\1) / 2"),

@@ -65,7 +65,7 @@ class Question:
     """
 
     def __init__(self, text: str, *, orders: bool = False) -> None:
-        self.text = text
+        self.text, self.orders = text, orders
         self.spans = tuple(
             sorted(_spans(text, (_orders, *_FINDERS) if orders else _FINDERS), key=lambda span: span.start)
         )
@@ -91,7 +91,7 @@ class Question:
     def _asks_for_files(self, outside: str, said: frozenset[str]) -> bool:
         """Whether the question asks for a list of files: all of them, or those in a path that is not a file."""
         places = self.of(Shape.PATH)
-        if self.of(Shape.URL) or "save" in said or any(_ENDING.search(place.text) for place in places):
+        if self.of(Shape.URL) or "save" in said or any(FILE_ENDING.search(place.text) for place in places):
             return False
         within = "see" not in said and any(_WITHIN.search(self.text[: place.start]) for place in places)
         return within or any(place.text.endswith("/") for place in places) or bool(_FILES.search(outside))
@@ -109,7 +109,12 @@ class Question:
         Such a question is never sent to a web search.
         """
         words = _POLITE.sub(" ", " ".join(plain(self.frame))).split()
-        return not _PERSONS.isdisjoint(words) or _PERSONAL_MATTERS.search(self.text) is not None
+        return not _PERSONS.isdisjoint(words) or self.is_private
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the question is about a personal matter, which no tool can help with."""
+        return _PERSONAL_MATTERS.search(self.text) is not None
 
     @property
     def asks_for_knowledge(self) -> bool:
@@ -144,6 +149,14 @@ class Question:
         rest = self.text[match.end() :].strip() if match else ""
         quoted = any(self.text[span.start : span.end] == rest for span in self.of(Shape.QUOTE))
         return (rest,) if rest and not quoted else ()
+
+    def clauses(self) -> tuple[str, ...]:
+        """The two clauses of a question that an `and` outside every span joins; empty for any other question."""
+        places = list(_AND.finditer(self._outside()))
+        if len(places) != 1:
+            return ()
+        start, end = places[0].span()
+        return self.text[:start], self.text[end:]
 
     def stretch(self, text: str) -> str:
         """The original text of a span's value: `subtract 2 from 5` for `5 - 2`."""
@@ -187,8 +200,8 @@ def _orders(text: str) -> Iterator[Span]:
         if whole and not text[whole.end : end].strip(" .?!\n"):
             yield Span(Shape.ORDER, whole.text, start, whole.end)
         elif end > start and "`" not in text[start:end]:
-            plain_words = all(word.isalnum() for word in text[start:end].split())
-            yield Span(Shape.ORDER, text[start:end], start, end, sure=not plain_words)
+            is_sure = _COMMAND_NAMED.search(match.group()) or not all(map(str.isalnum, text[start:end].split()))
+            yield Span(Shape.ORDER, text[start:end], start, end, sure=bool(is_sure))
 
 
 def _marked(text: str) -> Iterator[Span]:
@@ -290,6 +303,7 @@ def _is_file_like(path: str) -> bool:
 
 _FINDERS = (_marked, _addresses, _sums, _paths)
 
+_AND = re.compile(r",?\s+(?:and(?: then| also)?|then|và)\s+|;\s+", re.IGNORECASE)
 COLON = re.compile(r":\s+(?=\S)")
 """Precedes literal text."""
 
@@ -301,7 +315,7 @@ _FILES = re.compile(
     r"(?:\b(?:which|what|all|show|list|any)(?: (?:me|the|of|all|my))*|\A) ?(?:files|folders)\b", re.IGNORECASE
 )
 _WITHIN = re.compile(r"\b(?:in|inside|under)\s+$", re.IGNORECASE)
-_ENDING = re.compile(r"[\w-]\.[A-Za-z]\w{0,5}$")
+FILE_ENDING = re.compile(r"[\w-]\.[A-Za-z]\w{0,5}$")
 _ORDER = re.compile(
     r"(?:^|[,;:.!?]\s*|\b(?:please|you|and|then|to|just|hãy|và|rồi|giúp tôi)\s+)(?:run|execute|chạy|thực thi)\b"
     r"(?:(?:\s+(?:the|this|following|a))*(?:\s+(?:shell|bash|terminal|command|code|script|snippet"
@@ -310,6 +324,7 @@ _ORDER = re.compile(
     r"|(?!\s+(?:the|this|that|a|an|my|it|all)\b))\s*:?\s+",
     re.IGNORECASE,
 )
+_COMMAND_NAMED = re.compile(r"\b(?:command|lệnh)\b", re.IGNORECASE)
 _WHERE_TO_RUN = re.compile(
     r"\s+(?:in|with|using|on)\s+(?:(?:the|a|my)\s+)?(?:shell|terminal|bash|console|command line|python)[\s.!?]*$",
     re.IGNORECASE,
@@ -383,6 +398,9 @@ _PERSONAL_MATTERS = re.compile(
     r"\b(?:break ?-?ups?|divorce|loss|grief|death|heartbreak|rejection|anxiety|depression|stress|addiction|anger"
     r"|guilt)\b"
     r"|\bfeel(?:ing)? (?:so |very |less |more )?(?:sad|lonely|depressed|anxious|guilty|worthless|hopeless|empty)\b"
+    r"|\b(?:how (?:to|can|do|should)|should|is it (?:normal|okay|ok|wrong|bad|weird)|why (?:do|does|am))\b.*"
+    r"\b(?:overthink\w*|self[- ]harm|suicid\w+|panic attacks?|insomnia|loneliness|lonely|heartbreak|self[- ]esteem"
+    r"|cry(?:ing)?|lose weight|divorc\w+|dating|crush|break ?up|hate (?:my|one)self|pregnan\w+)\b"
     r"|\bbreak(?:ing)? up with\b|\bstop (?:crying|drinking|smoking|worrying)\b|\bkill (?:one|her|him)self\b",
     re.IGNORECASE,
 )

@@ -112,16 +112,24 @@ def spelled_out_calls(question: Question, offered: Sequence[Offer]) -> tuple[Pro
     """
     calls = _only_call(question, offered) or _plain_call(question, offered)
     if not calls:
-        return ()
+        return _sought(question, offered)
     used = [offer for offer in offered if offer.spec.name == calls[0].tool]
     if _is_search(used[0]) and not _is_named_search(question, used[0]):
-        return ()
+        return _sought(question, offered)
     case = _Case(question, offered, used, calls)
     is_checked = question.spans == question.of(Shape.JSON) and "check" in question.ideas
     is_sum = question.spans == question.of(Shape.SUM)
     needed = 0.0 if question.spans and (is_sum or is_checked) else case.needed_confidence
     is_certain = not case.rest and not case.others and needed <= _CERTAIN and not any(case.objections())
     return tuple(calls) if is_certain else ()
+
+
+def _sought(question: Question, offered: Sequence[Offer]) -> tuple[ProposedCall, ...]:
+    """The search for a question about the world; empty if something in the question is not explained by a search."""
+    is_asked_for = question.lead == "search" and len(offered) > 1 and "and" not in words(question.text)
+    calls = _search(question, offered, is_asked_for=is_asked_for)
+    case = _Case(question, offered, offered[:1], calls)
+    return tuple(calls) if calls and not question.counted and not any(case.objections()) else ()
 
 
 def _is_named_search(question: Question, offer: Offer) -> bool:
@@ -131,14 +139,20 @@ def _is_named_search(question: Question, offer: Offer) -> bool:
 
 
 def _only_call(question: Question, offered: Sequence[Offer]) -> list[ProposedCall]:
-    """The call of the only tool for a question that is one sum, or of the only tool that is offered at all."""
-    is_sum = len(question.spans) == 1 and question.spans[0].shape is Shape.SUM and question.spans[0].sure
+    """The calls of the only tool for a question about sums, or of the only tool that is offered at all.
+
+    Several sums, files or addresses are a call each.
+    """
+    is_sum = bool(question.spans) and all(span.shape is Shape.SUM and span.sure for span in question.spans)
     able = [offer for offer in offered if not is_sum or _required_kinds(offer) == [TextKind.SUM]]
     if len(able) != 1 or not able[0].required or not all(kind in TELLING for kind in _required_kinds(able[0])):
         return []
-    told = {name: able[0].candidates[name] for name in able[0].required}
-    is_told = all(len(found) == 1 for found in told.values())
-    return [ProposedCall(able[0].spec.name, {name: found[0] for name, found in told.items()})] if is_told else []
+    tool, candidates = able[0].spec.name, [able[0].candidates[name] for name in able[0].required]
+    if len(candidates) == 1 and 1 < len(candidates[0]) == len(question.spans) <= _MOST_CALLS:
+        return [ProposedCall(tool, {able[0].required[0]: found}) for found in candidates[0]]
+    if any(len(found) != 1 for found in candidates):
+        return []
+    return [ProposedCall(tool, dict(zip(able[0].required, (found[0] for found in candidates), strict=True)))]
 
 
 def _required_kinds(offer: Offer) -> list[TextKind | None]:
@@ -187,9 +201,9 @@ def _is_search(offer: Offer) -> bool:
     return _required_kinds(offer) == [TextKind.QUERY]
 
 
-def _search(question: Question, offered: Sequence[Offer]) -> list[ProposedCall]:
+def _search(question: Question, offered: Sequence[Offer], *, is_asked_for: bool = False) -> list[ProposedCall]:
     """A call of the first search tool for a question about the world, if only search tools could serve it."""
-    if not offered or not question.asks_for_knowledge or not all(map(_is_search, offered)):
+    if not offered or not (is_asked_for or question.asks_for_knowledge) or not all(map(_is_search, offered)):
         return []
     name = offered[0].required[0]
     return [ProposedCall(offered[0].spec.name, {name: offered[0].candidates[name][0]})]
@@ -454,6 +468,7 @@ _ACCOUNTED = 0.25
 _CERTAIN = 0.1
 """Required confidence up to which the engine is not asked at all."""
 
+_MOST_CALLS = 5
 _CLEAR_SUPPORT = 4
 """Evidence at which a literally spelled-out call is made although the engine proposes none."""
 

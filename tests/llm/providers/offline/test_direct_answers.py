@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agentkit import default_tools
+from agentkit import ConfigError, default_tools
 from agentkit.llm.providers.offline.model import OfflineModel
 from agentkit.messages import AssistantMessage, Request, ToolCall, ToolMessage, UserMessage
 
@@ -29,6 +29,34 @@ CALLS = {
     "một trăm linh năm chia năm": ("calculator", {"expression": "105 / 5"}),
     "hai nghìn ba trăm trừ bốn mươi mốt": ("calculator", {"expression": "2300 - 41"}),
     "10 phần trăm của hai trăm": ("calculator", {"expression": "10 percent of 200"}),
+    "a 20 % discount on 80": ("calculator", {"expression": "80 * (100 - 20) / 100"}),
+    "40 dollars with 20 % off": ("calculator", {"expression": "40 * (100 - 20) / 100"}),
+    "how much do I save with 30% off 120": ("calculator", {"expression": "30% of 120"}),
+    "add 8% tax to 50": ("calculator", {"expression": "50 * (100 + 8) / 100"}),
+    "split a bill of 86.40 between 4": ("calculator", {"expression": "86.40 / 4"}),
+    "split $120 three ways": ("calculator", {"expression": "120 / 3"}),
+    "200 shared between 8 people": ("calculator", {"expression": "200 / 8"}),
+    "30 out of 120 in percent": ("calculator", {"expression": "30 / 120 * 100"}),
+    "express 3/8 as a percentage": ("calculator", {"expression": "3 / 8 * 100"}),
+    "3.14159 rounded to 2 digits": ("calculator", {"expression": "round(3.14159, 2)"}),
+    "square root of 2 to 3 decimals": ("calculator", {"expression": "round(sqrt(2), 3)"}),
+    "1000 / 3 rounded": ("calculator", {"expression": "round(1000 / 3)"}),
+    "minutes in a day": ("calculator", {"expression": "1 * 1440"}),
+    "convert 3 hours to minutes": ("calculator", {"expression": "3 * 60"}),
+    "10 miles in km": ("calculator", {"expression": "10 * 1.609344"}),
+    "how many inches in a foot": ("calculator", {"expression": "1 * 12"}),
+    "100 fahrenheit in celsius": ("calculator", {"expression": "(100 - 32) * 5 / 9"}),
+    "căn bậc hai của một trăm bốn mươi bốn": ("calculator", {"expression": "square root of 144"}),
+    "hai phẩy năm cộng một": ("calculator", {"expression": "2.5 + 1"}),
+    "một triệu rưỡi chia hai": ("calculator", {"expression": "1500000 / 2"}),
+    "How many characters are in 'hello world'?": ("string_length", {"text": "hello world"}),
+    "save hello world to out.txt": ("write_file", {"path": "out.txt", "content": "hello world"}),
+    "what's in the file config/settings.toml?": ("read_file", {"path": "config/settings.toml"}),
+    "contents of the directory ./build": ("list_directory", {"path": "./build"}),
+    "What is the capital of France?": ("web_search", {"query": "capital of France"}),
+    "find news about electric cars": ("web_search", {"query": "news about electric cars"}),
+    "run command pwd": ("run_shell", {"command": "pwd"}),
+    "git show HEAD": ("run_shell", {"command": "git show HEAD"}),
     "What time is it?": ("get_current_datetime", {}),
     "what day is it today": ("get_current_datetime", {}),
     "What time is it in Tokyo?": ("get_current_datetime", {"timezone": "Asia/Tokyo"}),
@@ -66,9 +94,29 @@ def test_what_follows_from_the_text_needs_no_engine(model, question, call):
 
 
 @pytest.mark.parametrize(
+    ("question", "calls"),
+    [
+        ("what is 7*8, and what is 9*9?", [("calculator", "7*8"), ("calculator", "9*9")]),
+        ("read a.txt and b.txt", [("read_file", "a.txt"), ("read_file", "b.txt")]),
+        ("what time is it and what is 3*4?", [("get_current_datetime", None), ("calculator", "3*4")]),
+        ("list the files in src and read README.md", [("list_directory", "src"), ("read_file", "README.md")]),
+    ],
+)
+def test_several_requests_in_one_question(model, question, calls):
+    """Several sums or files, and two requests joined by `and`, are a call each."""
+    made = [
+        (call.name, next(iter(json.loads(call.arguments).values()), None)) for call in ask(model, question).tool_calls
+    ]
+    assert made == calls
+
+
+@pytest.mark.parametrize(
     "question",
     [
         "How do I get over a breakup?",
+        "how to lose weight fast",
+        "is it normal to cry every day",
+        "what is wrong with me",
         "how to cope with grief",
         "why do people feel so lonely",
         "should I quit my job?",
@@ -93,6 +141,9 @@ def test_a_personal_question_is_not_searched_for(model, question):
         ("Thanks a lot", "You are welcome."),
         ("cảm ơn", "You are welcome."),
         ("bye", "Goodbye."),
+        ("see you later", "Goodbye."),
+        ("thank you very much, that helps", "You are welcome."),
+        ("ok", "All right."),
     ],
 )
 def test_small_talk_gets_one_line(model, text, start):
@@ -127,3 +178,21 @@ def test_a_time_names_its_place(model):
     call = ToolCall("1", "get_current_datetime", '{"timezone": "America/New_York"}')
     result = {"time": "10:54", "date": "2026-11-27", "timezone": "America/New_York"}
     assert report(model, "what time is it in New York?", call, result) == "time: 10:54 in New York"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"temperature": "hot"}, r"temperature= takes a number from 0 to 2\. Got 'hot'\."),
+        ({"temperature": 3}, "temperature="),
+        ({"reasoning_effort": "hihg"}, "Did you mean 'high'\\?"),
+        ({"reasoning_effort": 3}, "reasoning_effort= takes one of none"),
+        ({"max_tokens": 0}, "max_tokens= takes a whole number"),
+    ],
+)
+def test_settings_with_wrong_values_are_refused(model, settings, words):
+    """A setting that has no effect is still refused if its value is wrong; a valid one is ignored."""
+    with pytest.raises(ConfigError, match=words):
+        model.complete(Request([UserMessage("2+2")], tools=SPECS, settings=settings))
+    valid = {"temperature": 0.2, "reasoning_effort": "high", "max_tokens": 100, "seed": 1}
+    assert model.complete(Request([UserMessage("2+2")], tools=SPECS, settings=valid)).tool_calls

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from agentkit.content import File, Image
-from agentkit.mcp.sdk.session import Resource, contents_of, listing, prompt_of, written
+from agentkit.mcp.content import Resource, contents_of, listing, prompt_of, written
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 8).decode()
 PICTURE = Image(f"data:image/png;base64,{PNG}")

@@ -1,0 +1,513 @@
+"""Adjustments of requests: known ones by model family, and those learnt from refusals (pure)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any
+
+from agentkit.errors import Rejected
+from agentkit.llm.compat.anthropic import MANUAL_THINKING, learnt_of, shortened
+from agentkit.llm.compat.content_fallback import no_files, no_named_files, no_pictures
+from agentkit.llm.compat.conversion import keywords_in
+from agentkit.llm.compat.rules import (
+    GOOGLE_FORMATS,
+    NAMES,
+    NESTS,
+    PROPERTY_NAMES,
+    Adjustment,
+    Body,
+    RequestRefusal,
+    camel_case,
+    drop,
+    drop_entry_field,
+    rename,
+    rule,
+    without,
+    without_inside,
+)
+from agentkit.llm.request_settings import LIMITS, OF_TOOLS
+
+_IDS_NAMED = r"(?i)\b(?:tool[ _]?call[ _]?ids?|call_id|tool_?use_?id|tool_calls?\W*\[?\d*\]?\W*id)\b"
+_ID_REFUSED = r"(?i)length|characters?|pattern|invalid|must be|match"
+_PROPERTIES_NAMED = (
+    r"(?i)propert(?:y|ies)(?:[ .'\"]\w+)*[ :'\"]*(?:keys?|names?)? should match|property keys?|property names?"
+)
+_SCHEMA_NAMED = r"(?i)schema|function|tool|parameter|format|generation_config|unknown name"
+_CHOICES = (
+    r"(?i)enum\b.{0,120}(?:type_string|string type|must be (?:a )?string|only allowed for string|starting an object)"
+)
+_FORMATS_NAMED = r"(?i)only .{0,10}enum.{0,20}date-time.{0,20} (?:are|is) supported|format\b.{0,60}not supported for"
+_DESCRIPTION = (
+    r"(?i)description\b.{0,200}?(?:maximum length|max(?:imum)?|at most|too long|longer than)\D{0,40}(\d{2,6})"
+)
+_NO_TYPE_LIST = r"(?i)field is not repeating, cannot start list"
+_NO_REFERENCE = r"(?i)\$ref|\$defs|unknown name \"?ref"
+_WRONG_SCHEMA = r"(?i)invalid[ _](?:json[ _]?)?schema|invalid_function_parameters|invalid_json_schema"
+_NUMBER = re.compile(r"(?:\b(?:length|most|than)\D{0,12}|\{(?:\d,)?)(\d{1,3})\b")
+
+_REASONING = re.compile(
+    r"invalid_encrypted_content|encrypted content\b.{0,90}(?:could not|cannot|not be|did not|mismatch)"
+    r"|not persisted when|item with id 'rs_"
+    r"|without its required '?(?:reasoning|following)'?"
+    r"|only be provided to a reasoning|reasoning (?:input )?items? (?:can|are|is) (?:only|not)"
+    r"|organization(?:_id)? (?:did|does) not match",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Refusals of reasoning items that another model or account wrote, or whose neighbours are missing."""
+
+_DIGEST_CHARS = 16
+_MAX_DIGESTS = 10_000
+_UNSTORED = ("reasoning", "message", "function_call", "")
+"""Types of items whose ids refer to nothing, because the server stores no responses."""
+
+
+def other_ids(refusal: RequestRefusal) -> Adjustment | None:
+    """Shorter or plainer tool-call ids."""
+    if not re.search(_IDS_NAMED, f"{refusal.text} {refusal.parameter}") or not re.search(_ID_REFUSED, refusal.text):
+        return None
+    found = _NUMBER.search(refusal.text)
+    chars = int(found[1]) if found else 40
+    if chars <= 9:
+        return rule(
+            f"ids of tool calls have {chars} letters or digits", call_ids=f"[a-zA-Z0-9]{{{chars}}}", call_id_chars=chars
+        )
+    if found is None:
+        return rule("ids of tool calls have plain characters", call_ids=NAMES, call_id_chars=40)
+    return rule(
+        f"ids of tool calls have at most {chars} characters",
+        call_ids=f"[a-zA-Z0-9_-]{{1,{chars}}}",
+        call_id_chars=chars,
+    )
+
+
+def plain_properties(refusal: RequestRefusal) -> Adjustment | None:
+    """Property names of plain characters."""
+    is_about = re.search(_PROPERTIES_NAMED, refusal.text) and re.search(r"match|pattern|characters", refusal.text)
+    return rule("properties are sent under plain names", property_names=PROPERTY_NAMES) if is_about else None
+
+
+def simpler_schemas(refusal: RequestRefusal) -> Adjustment | None:
+    """Schemas without choices, formats, lists of types or keywords that the server does not know."""
+    text = refusal.text
+    if re.search(_FORMATS_NAMED, text):
+        return rule("formats are described in words", formats=GOOGLE_FORMATS)
+    if re.search(_CHOICES, text):
+        return rule("choices that are not texts are described in words", string_choices=True)
+    if re.search(_NO_TYPE_LIST, text) and "type" in text:
+        return rule("lists of types are sent as alternatives", single_types=True)
+    if not (refusal.is_unsupported and re.search(_SCHEMA_NAMED, text)):
+        return None
+    used = {keyword for schema in _schemas(refusal.body) for keyword in keywords_in(schema)}
+    if used & {"$ref", "$defs"} and re.search(_NO_REFERENCE, text):
+        return rule("references in schemas are replaced by their targets", references=False)
+    named = sorted(filter(refusal.names, used - _KEPT))
+    return rule(f"schemas are sent without {named[0]}", keywords=frozenset(named[:1])) if named else None
+
+
+_KEPT = frozenset(
+    (
+        "type",
+        "properties",
+        "required",
+        "items",
+        "description",
+        "title",
+        "anyOf",
+        "enum",
+        "format",
+        "default",
+        "$ref",
+        "$defs",
+    )
+)
+"""Keywords that are not removed as a whole: the schema would have another meaning, or they are plain words."""
+
+
+def shorter_descriptions(refusal: RequestRefusal) -> Adjustment | None:
+    """Descriptions of tools up to the length that the server states; the rest is in the instruction."""
+    found = re.search(_DESCRIPTION, f"{refusal.parameter} {refusal.text}", re.DOTALL)
+    if found is None or not refusal.body.get("tools"):
+        return None
+    return rule(f"descriptions of tools have at most {found[1]} characters", description_chars=int(found[1]))
+
+
+def lenient_schemas(refusal: RequestRefusal) -> Adjustment | None:
+    """The schema that strict mode refuses is sent without it; other schemas stay strict."""
+    text = f"{refusal.text} {refusal.parameter}"
+    if not re.search(_WRONG_SCHEMA, text):
+        return None
+    names = [name for name in _strict_names(refusal.body) if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)]
+    if names:
+        return rule(f"the schema of {names[0]} is not sent as strict", lenient_tools=frozenset(names[:1]))
+    if _has_strict_answer(refusal.body) and re.search(r"response_format|text\.format|json_schema", text):
+        return rule("schemas of answers are not sent as strict", lenient_answers=True)
+    return None
+
+
+def _tools(body: Body) -> Iterator[Body]:
+    return ({**tool, **tool.get("function", {})} for tool in body.get("tools", ()))
+
+
+def _strict_names(body: Body) -> list[str]:
+    return [str(tool.get("name")) for tool in _tools(body) if tool.get("strict")]
+
+
+def _answer_format(body: Body) -> Any:
+    outer = (
+        body.get("response_format", {}).get("json_schema") if isinstance(body.get("response_format"), dict) else None
+    )
+    return outer or (body["text"].get("format") if isinstance(body.get("text"), dict) else None) or {}
+
+
+def _has_strict_answer(body: Body) -> bool:
+    return bool(_answer_format(body).get("strict"))
+
+
+def _schemas(body: Body) -> Iterator[Any]:
+    """The schemas in a request, of tools and of the answer, in every protocol."""
+    for tool in _tools(body):
+        yield tool.get("parameters", tool.get("input_schema"))
+        for function in tool.get("functionDeclarations", ()):
+            yield function.get("parametersJsonSchema")
+    yield _answer_format(body).get("schema")
+
+
+def _digest(item: Body) -> str:
+    import hashlib
+
+    text = str(item.get("encrypted_content") or item.get("id") or item.get("summary"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS]
+
+
+def _is_reasoning(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("type") == "reasoning"
+
+
+def _without_reasoning(digests: Iterable[str]) -> Adjustment:
+    """An adjustment that removes these reasoning items, and ids of items that refer to stored ones."""
+    known = tuple(dict.fromkeys(digests))[-_MAX_DIGESTS:]
+    left_out = frozenset(known)
+
+    def apply(body: Body) -> Body:
+        items = [item for item in body["input"] if not (_is_reasoning(item) and _digest(item) in left_out)]
+        if len(items) == len(body["input"]):
+            return body
+        return {**body, "input": [without(item, "id") if item.get("type", "") in _UNSTORED else item for item in items]}
+
+    name = "reasoning of other models and accounts is not sent back"
+    return Adjustment(name, apply, parts=known, of_parts=_without_reasoning)
+
+
+def _unnumbered(body: Body) -> Body:
+    return {
+        **body,
+        "input": [without(each, "id") if each.get("type", "") in _UNSTORED else each for each in body["input"]],
+    }
+
+
+def no_reasoning(refusal: RequestRefusal) -> Adjustment | None:
+    """Leave out the reasoning items of the conversation; without any, the ids of items that need them."""
+    items = refusal.body.get("input")
+    if not isinstance(items, list) or not _REASONING.search(refusal.text):
+        return None
+    digests = [_digest(item) for item in items if _is_reasoning(item)]
+    if digests:
+        return _without_reasoning(digests)
+    has_ids = _unnumbered(refusal.body) != refusal.body
+    return Adjustment("items are sent without ids", _unnumbered) if has_ids else None
+
+
+def no_generation_setting(refusal: RequestRefusal) -> Adjustment | None:
+    """A setting of Gemini's generation that the server does not know is left out."""
+    settings = refusal.body.get("generationConfig")
+    if not isinstance(settings, dict) or not refusal.is_unsupported:
+        return None
+    named = next((name for name in settings if name not in _WANTED and refusal.names(name)), None)
+
+    def apply(body: Body) -> Body:
+        return {**body, "generationConfig": without(body.get("generationConfig", {}), str(named))}
+
+    return Adjustment(f"{named} is left out", apply) if named else None
+
+
+_WANTED = frozenset({"responseJsonSchema", "responseMimeType", "responseModalities", "maxOutputTokens"})
+"""Settings without which the request would be another one, or would cost more."""
+
+RULE_LESSONS = (
+    no_generation_setting,
+    no_reasoning,
+    other_ids,
+    plain_properties,
+    shorter_descriptions,
+    simpler_schemas,
+    lenient_schemas,
+)
+
+
+ESSENTIAL = frozenset(
+    {
+        *("model", "messages", "input", "instructions", "system", "tools", "stream"),
+        *("response_format", "text", "output_config"),
+        *("previous_response_id", "conversation", "prompt", "mcp_servers"),
+        *("web_search_options", "plugins", "modalities", "audio"),
+        *("moderation", "safe_prompt", "safety_settings"),
+    }
+)
+"""Parameters that are never dropped, because the request would no longer be the one that was made.
+
+They determine the content of the response, the resources available to it, and its moderation.
+"""
+
+_OURS = {"store", "include", "stream_options", "reasoning_effort"}
+"""Parameters that agentkit adds itself; they are dropped whatever reason the server gives."""
+
+_ESSENTIAL_FIELDS = {
+    *("role", "content", "type", "name", "arguments", "output", "call_id", "tool_calls", "tool_call_id"),
+    *("function", "text", "image_url", "file", "filename", "file_data", "file_url", "input_audio"),
+    *("input", "source", "tool_use_id"),
+}
+
+_ENTRY_FIELD = (
+    r"\b(?P<entries>messages|input)[.\[]\d+\]?\.(?:\w+[.\[\]]+)*(?P<field>\w+)"
+    r"|property '(?P<property>\w+)' is unsupported"
+)
+
+
+def _answered(body: Body) -> Body:
+    """Insert an assistant message between each tool result and a user message that follows it."""
+    entries: list[Body] = []
+    for entry in body["messages"]:
+        if entries and (entries[-1].get("role"), entry.get("role")) == ("tool", "user"):
+            entries.append({"role": "assistant", "content": "OK."})
+        entries.append(entry)
+    return {**body, "messages": entries}
+
+
+def _alternating(*, keeps_first: bool) -> Callable[[Body], Body]:
+    """Convert system messages, all or all but the first, to user messages, and join adjacent user messages."""
+
+    def apply(body: Body) -> Body:
+        entries: list[Body] = []
+        for entry in body["messages"]:
+            is_order = entry.get("role") == "system" and (entries or not keeps_first)
+            sent = {**entry, "role": "user"} if is_order else entry
+            if entries and entries[-1].get("role") == sent.get("role") == "user":
+                entries[-1] = {**sent, "content": _both(entries[-1]["content"], sent["content"])}
+            else:
+                entries.append(sent)
+        return {**body, "messages": entries}
+
+    return apply
+
+
+def _both(first: str | list[Body], second: str | list[Body]) -> str | list[Body]:
+    """Join two contents."""
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}\n\n{second}"
+    parts = [[{"type": "text", "text": each}] if isinstance(each, str) else each for each in (first, second)]
+    return [*parts[0], *parts[1]]
+
+
+def _in_answers(add: Callable[[Body], Body]) -> Callable[[Body], Body]:
+    """Apply a change to every assistant message."""
+    return lambda body: {
+        **body,
+        "messages": [add(entry) if entry.get("role") == "assistant" else entry for entry in body["messages"]],
+    }
+
+
+def _reasoned(entry: Body) -> Body:
+    return entry if entry.get("reasoning_content") else {**entry, "reasoning_content": " "}
+
+
+def _signed(entry: Body) -> Body:
+    """Add a signature to the first call, which Google requires for calls that it did not sign itself."""
+    calls = entry.get("tool_calls")
+    if not calls or any("extra_content" in call for call in calls):
+        return entry
+    return {**entry, "tool_calls": [{**calls[0], "extra_content": _UNSIGNED}, *calls[1:]]}
+
+
+_UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+
+_DEMANDED: tuple[tuple[str, Adjustment], ...] = (
+    (
+        # DeepSeek; Moonshot, which treats an empty text as missing
+        r"(?i)reasoning_content\b.{0,60} (?:missing|must be)|(?:missing|requires) .?reasoning_content",
+        Adjustment("answers without reasoning_content get a blank one", _in_answers(_reasoned)),
+    ),
+    (
+        r"missing a thought_signature",
+        Adjustment("calls without thought_signature get a placeholder", _in_answers(_signed)),
+    ),
+    (
+        r"(?i)role:? .?user.? after (?:role )?.?tool",  # Mistral, and other servers with its models
+        Adjustment("an answer is inserted between a tool and a user", _answered),
+    ),
+    (
+        # chat templates of Mistral's models, on any server
+        r"(?i)after the optional system message, conversation roles must alternate",
+        Adjustment("consecutive messages of a user are joined", _alternating(keeps_first=True)),
+    ),
+    (
+        # Gemma and older models, on any server; Google; o1-mini; Bedrock
+        (
+            r"(?i)\bsystem (?:role|message|prompt)s? (?:is |are )?not supported|roles must alternate"
+            r"|developer instruction is not enabled|only user(?:,| and) assistant[\w ]{0,20} roles are supported"
+            r"|(?:not|n't) support (?:the )?['\"`]?system\b"
+        ),
+        Adjustment("the instruction is sent as a user message", _alternating(keeps_first=False)),
+    ),
+)
+"""Requirements of servers on messages: fields of assistant messages that are missing in messages of other providers
+or written by hand, and the order of roles."""
+
+UNSTRICT = Adjustment("schemas of tools are not sent as strict", lambda body: body, keeps_strict=False)
+
+NO_EFFORT = Adjustment(
+    "reasoning_effort is 'none' if there are tools",
+    lambda body: {"reasoning_effort": "none", **body} if "tools" in body else body,
+)
+STRICT_UNSAID = Adjustment(
+    "tools are sent without strict",
+    lambda body: (
+        {**body, "tools": [without_inside(tool, "strict") for tool in body["tools"]]} if "tools" in body else body
+    ),
+)
+
+_ENCRYPTED = "reasoning.encrypted_content"
+
+
+def _unencrypted(body: Body) -> Body:
+    kept = [each for each in body.get("include", ()) if each != _ENCRYPTED]
+    return {**body, "include": kept} if kept else without(body, "include")
+
+
+_UNENCRYPTED = Adjustment("reasoning is not asked for", _unencrypted)
+"""Models without reasoning reject the request for it; other values of `include` were set by the user."""
+
+_FAMILIES: tuple[tuple[str, str, str, Adjustment], ...] = (
+    # model, protocol, parameter in the body, adjustment
+    (r"^(gpt-[5-9]|o\d)", "chat", "max_tokens", rename("max_tokens", "max_completion_tokens")),
+    (r"^(gpt-5\.[6-9]|gpt-[6-9])", "chat", "tools", NO_EFFORT),
+    (r"^(gpt-[34]|chatgpt)", "responses", "include", _UNENCRYPTED),
+    (r"^claude-(3|\w+-4-([0-5]\b|20))", "messages", "thinking", MANUAL_THINKING),
+)
+
+
+def _in_strict_order(body: Body) -> Body:
+    """The messages in the order that Mistral accepts; a model's message at the end is marked as to be continued."""
+    entries: list[Body] = []
+    for entry in body["messages"]:
+        before = entries[-1].get("role") if entries else ""
+        is_order = entry.get("role") == "system" and before in ("assistant", "tool")
+        entries.append({**entry, "role": "user"} if is_order else entry)
+    if entries and entries[-1].get("role") == "assistant":
+        entries[-1] = {**entries[-1], "prefix": True}
+    return _answered({**body, "messages": entries})
+
+
+def with_known_adjustments(body: Body, model: str, protocol: str, *, strict_order: bool = False) -> Body:
+    """Apply the known adjustments for the model's family, and drop tool settings if there are no tools."""
+    if strict_order:
+        body = _in_strict_order(body)
+    if "tools" not in body and not OF_TOOLS.isdisjoint(body):
+        body = {name: value for name, value in body.items() if name not in OF_TOOLS}
+    for family, wire, parameter, adjustment in _FAMILIES:
+        if wire == protocol and parameter in body and re.match(family, model):
+            body = adjustment.apply(body)
+    return body
+
+
+def adjustment_for(body: Body, error: Rejected, chosen: Collection[str] = ()) -> Adjustment | None:
+    """The adjustment for a rejection that names something in `body` as not supported; None if nothing helps.
+
+    `chosen` are the settings that the user made. If the *value* of one of these is wrong, the user must correct it, so
+    that nothing is learnt from the rejection.
+    """
+    lessons = _LESSONS_BY_STATUS.get(error.status or 0, ())
+    if error.is_too_long:
+        return shortened(body, str(error), chosen)
+    refusal = RequestRefusal(body, f"{error} {error.code or ''}", error.parameter or "", chosen)
+    return next(filter(None, (lesson(refusal) for lesson in lessons)), None)
+
+
+def _other_limit(refusal: RequestRefusal) -> Adjustment | None:
+    """Rename the token limit, which has two names in Chat Completions."""
+    old, new = "max_tokens", "max_completion_tokens"
+    if old in refusal.body and new in refusal.text:
+        return rename(old, new)
+    is_named = refusal.parameter == new or refusal.names(new)
+    return rename(new, old) if new in refusal.body and is_named and refusal.is_unsupported else None
+
+
+def _no_effort(refusal: RequestRefusal) -> Adjustment | None:
+    """Disable reasoning for models that accept tools only without it."""
+    is_open = "tools" in refusal.body and "reasoning_effort" not in refusal.body
+    return NO_EFFORT if is_open and "reasoning_effort" in refusal.text else None
+
+
+def _no_strict(refusal: RequestRefusal) -> Adjustment | None:
+    """Send schemas in non-strict mode if strict mode rejects them; drop `strict` if the server does not know it."""
+    tools = [{**tool, **tool.get("function", {})} for tool in refusal.body.get("tools", ())]
+    if "invalid_function_parameters" in refusal.text and any(tool.get("strict") for tool in tools):
+        return UNSTRICT
+    is_named = refusal.parameter.endswith("strict") or refusal.names("strict")
+    return STRICT_UNSAID if is_named and refusal.is_unsupported and any("strict" in tool for tool in tools) else None
+
+
+def _no_field(refusal: RequestRefusal) -> Adjustment | None:
+    """Drop a field of messages that the server rejects, although others require it."""
+    found = re.search(_ENTRY_FIELD, f"{refusal.parameter} {refusal.text}")
+    if found is None or not refusal.is_unsupported:
+        return None
+    entries, field = found["entries"] or "messages", found["field"] or found["property"]
+    return drop_entry_field(entries, field) if field in _fields_in(refusal.body, entries) else None
+
+
+def _no_field_of_this_name(refusal: RequestRefusal) -> Adjustment | None:
+    """Like `_no_field`, for servers that give only the name of the field, or describe its place in free text."""
+    entries = "messages" if "messages" in refusal.body else "input"
+    named = next(filter(refusal.names, sorted(_fields_in(refusal.body, entries))), None)
+    return drop_entry_field(entries, named) if named and refusal.is_unsupported else None
+
+
+def _fields_in(body: Body, entries: str) -> set[str]:
+    """The optional fields of messages or items, and of the objects one level below."""
+    objects = [entry for entry in body.get(entries, ()) if isinstance(entry, dict)]
+    lists = [entry[name] for entry in objects for name in NESTS if isinstance(entry.get(name), list)]
+    below = [part for parts in lists for part in parts if isinstance(part, dict)]
+    return {name for fields in (*objects, *below) for name in fields} - _ESSENTIAL_FIELDS
+
+
+def _demanded(refusal: RequestRefusal) -> Adjustment | None:
+    """Adjust messages to a requirement of the server."""
+    found = (adjustment for words, adjustment in _DEMANDED if re.search(words, refusal.text))
+    return next(found, None) if "messages" in refusal.body else None
+
+
+def _no_parameter(refusal: RequestRefusal) -> Adjustment | None:
+    """Drop the parameter that the rejection names, in its `parameter` field or in its text."""
+    top = re.split(r"[.\[]", refusal.parameter)[0]
+    kept = ESSENTIAL | LIMITS
+    droppable = [name for name in refusal.body if name not in kept]
+    top = next((name for name in droppable if top in (name, camel_case(name))), top)
+    named = top if top in refusal.body else next(filter(refusal.names, droppable), None)
+    if named == "include" and _ENCRYPTED in refusal.body["include"]:
+        return _UNENCRYPTED
+    is_ours = named in _OURS and named not in refusal.chosen
+    return drop(named) if named and named not in kept and (is_ours or refusal.is_unsupported) else None
+
+
+_LESSONS = (
+    *(learnt_of, *RULE_LESSONS, _demanded, no_named_files, no_pictures, no_files, _other_limit, _no_effort, _no_strict),
+    *(_no_field, _no_parameter),
+    _no_field_of_this_name,
+)
+_CONTENT_LESSONS = (no_named_files, no_pictures)
+_LESSONS_BY_STATUS = {
+    **dict.fromkeys((400, 422), _LESSONS),
+    404: (no_reasoning, *_CONTENT_LESSONS),
+    **dict.fromkeys((500, 501), _CONTENT_LESSONS),
+}
