@@ -497,9 +497,8 @@ class StepRecorded(Milestone):
 
     def describe(self) -> EventDescription:
         """Return how the event is displayed and logged."""
-        place = f", in session {self.session}" if self.session else ""
         return EventDescription(
-            f"Step {self.number}, {self.name}: {self.status}{place}",
+            f"Step {self.number}, {self.name}: {self.status}{self.session and f', in session {self.session}'}",
             self.value,
             "info" if self.status == "done" else "error" if self.status == "failed" else "warning",
             fields={"step": self.number, "name": self.name, "status": self.status},

@@ -151,11 +151,7 @@ class ProjectInstruction:
 
     instruction: str
     files: ProjectFiles
-
-    @property
-    def labels(self) -> frozenset[Label]:
-        """The labels of the text."""
-        return _UNTRUSTED
+    labels: frozenset[Label] = _UNTRUSTED
 
     def __call__(self) -> str:
         """Return the instruction."""

@@ -344,19 +344,15 @@ class DurableScope(Protocol):
     @property
     def is_here(self) -> bool:
         """Whether the current code is that of the function."""
-        ...
 
     def events(self, agent: Any, prompt: Any, **given: Any) -> Generator[Event, None, None]:
         """The events of a run of an agent, which is continued or not repeated if it is stored."""
-        ...
 
     def aevents(self, agent: Any, prompt: Any, **given: Any) -> AsyncGenerator[Event, None]:
         """Async version of `events`."""
-        ...
 
     def map_session(self, agent: Any) -> Session:
         """The session of a batch."""
-        ...
 
 
 DURABLE: ContextVar[DurableScope | None] = ContextVar("agentkit_durable", default=None)

@@ -549,10 +549,8 @@ class Settings:
         if CODE in self.of("tools"):
             from agentkit.agents import coding
 
-            is_default = self.values["instruction"].source == DEFAULT
-            data["instruction"] = coding.coding_instruction(
-                coding.INSTRUCTION if is_default else data["instruction"], self.project
-            )
+            own = data["instruction"] if self.values["instruction"].source != DEFAULT else coding.INSTRUCTION
+            data["instruction"] = coding.coding_instruction(own, self.project)
         data |= {"llm": self.llm(), "limits": self.limits, "workspace": self.workspace, "listeners": self.listeners}
         data["max_iterations"] = self.of("limits.iterations")
         return Agent(self.name, tools, **data, **more)

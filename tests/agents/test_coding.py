@@ -9,6 +9,7 @@ import pytest
 from agentkit import Agent, ConfigError, Limits
 from agentkit.agents.coding import ProjectFiles, coding_agent, coding_tools, task_tool
 from agentkit.decisions import Label
+from agentkit.manifest import manifest_of
 from agentkit.testing import ScriptedLLM, call
 from agentkit.tooling.tool import Tool
 from agentkit.tools.files import file_tools
@@ -186,7 +187,8 @@ def test_skills_of_a_trusted_folder_are_tools_with_untrusted_results(tmp_path):
 
 
 def test_the_coding_tools_can_have_other_workers():
-    """By default there are an explorer that only reads, and a worker."""
+    """By default there are an explorer that only reads, and a worker; a manifest lists them."""
+    assert '"agents/explorer/ceiling"' in str(manifest_of(coding_agent()))
     names = coding_tools().names
     assert {"edit_file", "run_shell", "update_plan", "read_notes", "task"} <= {*names}
     assert coding_tools()["task"].parameters["properties"]["agent"]["enum"] == ["explorer", "worker"]

@@ -8,6 +8,7 @@ import pytest
 from agentkit import LLM, Agent, core_tools, default_tools, system_tools, tool
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say
 from agentkit.tools.human import ask_user_tool
+from agentkit.tools.planning import planning_tools
 
 pytestmark = pytest.mark.slow
 
@@ -172,6 +173,21 @@ def test_a_call_is_allowed_in_place_and_undone(page, tmp_path):
     assert (tmp_path / "a.txt").read_text() == "old\n"
     tab.open(tab.js("location.href"))
     tab.until("document.querySelector('.changes .remark')?.textContent === 'Undone.'")
+
+
+def test_the_plan_is_one_list_that_changes_in_place(page):
+    """A plan is shown once, with the newest status of its steps, also when the page is opened again."""
+    plans = [[("read", status), ("fix <b>", "pending")] for status in ("active", "done")]
+    calls = [call("update_plan", steps=[{"step": step, "status": status} for step, status in plan]) for plan in plans]
+    tab = page(*calls, "Done.", tools=planning_tools)
+    tab.type("Plan")
+    tab.until(ENDED)
+    text = "(item) => `${item.className}: ${item.lastChild.textContent}`"
+    items = f"[...document.querySelectorAll('.plan li')].map({text}).join()"
+    assert tab.js(items) == "done: read,pending: fix <b>"
+    tab.open(tab.js("location.href"))
+    tab.until("document.querySelectorAll('.plan').length === 1")
+    assert tab.js(items) == "done: read,pending: fix <b>"
 
 
 @pytest.mark.parametrize(

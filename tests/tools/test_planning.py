@@ -8,9 +8,9 @@ import pytest
 from agentkit import Agent
 from agentkit.decisions import Label, Verdict
 from agentkit.event_rendering import plan_text
-from agentkit.messages import ToolCall
+from agentkit.messages import AssistantMessage, ToolCall, ToolMessage
 from agentkit.server.event_stream import history
-from agentkit.sessions.context_window import Window
+from agentkit.sessions.context_window import Fitted, Window, fit_with_plan
 from agentkit.sessions.session import Session
 from agentkit.sessions.token_estimates import Estimates
 from agentkit.testing import ScriptedLLM, call, say
@@ -119,3 +119,14 @@ def test_a_stored_session_and_the_page_show_the_plan(tmp_path):
     assert "[>] fix it" in stored.show()
     plans = [each["plan"] for each in history(stored.entries, (), {}) if "plan" in each]
     assert plans == ["[x] read the code\n[>] fix it"]
+
+
+def test_a_cut_conversation_without_a_prompt_has_no_place_for_the_plan():
+    """Without a user message the conversation is cut as usual."""
+    plan = AssistantMessage("", (ToolCall("1", "update_plan", json.dumps({"steps": STEPS})),))
+    messages = [plan, ToolMessage("1", "update_plan", "ok"), AssistantMessage("done")]
+
+    def newest(given, _room):
+        return Fitted(tuple(given[-1:]), 1)
+
+    assert fit_with_plan(messages, messages, newest, 10).messages == (messages[-1],)

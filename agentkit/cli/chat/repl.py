@@ -72,7 +72,6 @@ _CODE_EXAMPLES = """\b
 Examples:
   agentkit code                                   work on the files of the current folder
   agentkit code "Fix the failing test."           begin with a prompt
-  agentkit code -y --limit cost=1 < tasks.txt     a task a line, without questions
 """
 
 
