@@ -196,6 +196,9 @@ class Estimates:
         self._ordered: tuple[str, tuple[ToolSpec, ...], OutputSchema | None, int] = ("", (), None, 0)
         self._measured: tuple[list[Message], int] = ([], 0)
 
+    def __reduce__(self) -> tuple[type[Estimates], tuple[()]]:
+        return type(self), ()  # a copy in another process starts with an empty cache
+
     def of(self, entry: Entry) -> int:
         """Estimate the tokens of a message, an offered tool or the output schema."""
         known = self._known.get(id(entry))

@@ -6,8 +6,9 @@ catalog, so that importing it does not import the other tools.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from agentkit.decisions import Decision
@@ -128,9 +129,11 @@ core_tools = Toolset((current_datetime_tool, calculator_tool, string_length_tool
 
 def denied_with(*names: str, **more: Any) -> WhenDenied:
     """Create a handler for denied calls that returns the named arguments, `error`, `status`, `decision` and `more`."""
+    return partial(_denied_value, names, more)  # unlike a nested function, it can be sent to another process
 
-    def denied(arguments: Mapping[str, Any], decision: Decision) -> dict[str, Any]:
-        given = {name: arguments[name] for name in names}
-        return {**given, "error": objection(decision), "status": "denied", "decision": decision.to_dict(), **more}
 
-    return denied
+def _denied_value(
+    names: Sequence[str], more: Mapping[str, Any], arguments: Mapping[str, Any], decision: Decision
+) -> dict[str, Any]:
+    given = {name: arguments[name] for name in names}
+    return {**given, "error": objection(decision), "status": "denied", "decision": decision.to_dict(), **more}
