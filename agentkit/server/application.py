@@ -116,8 +116,6 @@ def _handlers(
         ("GET", "/v1/models"): completions.models,
         ("GET", "/v1/models/{model:path}"): completions.model,
         ("POST", "/v1/chat/completions"): completions.complete,
-        ("GET", "/page/runs"): board.runs,
-        ("GET", "/page/recording"): board.recording,
         ("POST", "/ag-ui"): page.run,
         ("GET", CARD_PATH): tasks.card,
         ("POST", RPC_PATH): tasks.rpc,
