@@ -47,6 +47,11 @@ VALUES = {
     "folder": "/srv/project",
     "inner": CALL,
     "made": (MadeCall(CALL, "ok", 3),),
+    "function": "book_trip",
+    "version": "2",
+    "number": 1,
+    "digest": "9f86d081",
+    "session": "trip/0001",
     "inner_run": {"agentkit_run": 1, "milestones": []},
 }
 

@@ -221,7 +221,7 @@ def test_a_cost_says_what_it_is_worth(cost, text):
     assert shown_cost(cost) == text
 
 
-@pytest.mark.parametrize("name", ["iterations", "tool_calls", "input_tokens", "repeated_calls"])
+@pytest.mark.parametrize("name", ["tool_calls", "input_tokens", "repeated_calls"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "3"])
 def test_a_limit_of_things_is_a_whole_number(name, value):
     """A limit on what is counted takes a whole number of at least 1."""

@@ -98,7 +98,7 @@ class WholeNumber(click.IntRange):
         """Parse the number. Raises BadParameter."""
         number = click.INT.convert(value, param, ctx)
         if (self.min is not None and number < self.min) or (self.max is not None and number > self.max):
-            self.fail(f"It takes a whole number {_range_text(self.min, self.max)}.", param, ctx)
+            self.fail(f"It takes a whole number {_range_text(self.min, self.max)}. Got {value!s:.50}.", param, ctx)
         return number
 
 
@@ -114,4 +114,8 @@ class Fraction(click.FloatRange):
         except click.BadParameter as error:
             if "range" not in error.message:
                 raise
-            self.fail(f"It takes a number {_range_text(self.min, self.max, is_open=self.min_open)}.", param, ctx)
+            self.fail(
+                f"It takes a number {_range_text(self.min, self.max, is_open=self.min_open)}. Got {value!s:.50}.",
+                param,
+                ctx,
+            )

@@ -74,7 +74,7 @@ def _limits(value: object) -> dict[str, Any]:
 def _check_limits(limits: Mapping[str, Any]) -> None:
     """Raise ConfigError for values that are not limits, in the words of the command line."""
     iterations = limits.get("iterations", 1)
-    if not is_whole(iterations, 1):
+    if iterations is not None and not is_whole(iterations, 1):
         raise ConfigError(f"The limit iterations takes a whole number of at least 1. Got {iterations!r:.200}.")
     try:
         Limits(**{name: value for name, value in limits.items() if name != "iterations"})

@@ -224,6 +224,6 @@ def test_answer_is_for_one_call_once():
     (waiting,) = run.progress.waiting
     plan = with_answers(agent._plan(NO_RUN, None, NONE, lambda: agent.llm), True, [waiting])
     for other in ({"arguments": '{"order": "B2"}'}, {"name": "worker"}, {"id": "call_2_1"}):
-        assert plan.said(replace(waiting.call, **other)) is None
-    assert plan.said(waiting.call) is not None
-    assert plan.said(waiting.call) is None
+        assert plan.prepared_answer(replace(waiting.call, **other)) is None
+    assert plan.prepared_answer(waiting.call) is not None
+    assert plan.prepared_answer(waiting.call) is None

@@ -85,7 +85,7 @@ def test_equal_parts_of_what_is_left():
 
 def test_every_limit_is_shared_or_each_runs_own():
     """A limit is either one that runs share, and can be parted among them, or holds for each run by itself."""
-    own = {"iterations", "calls_per_response", "repeated_calls", "seconds", "unknown_price"}
+    own = {"calls_per_response", "repeated_calls", "seconds", "unknown_price"}
     assert {each.name for each in fields(Limits)} == {*SHARED, *own}
 
 

@@ -134,7 +134,7 @@ def test_everything_is_told(html):
         "Model request failed (RateLimited)",
         "Cut short: this is as far as the answer came.",
         "waits for a person: May I?",
-        "must be asked for",
+        "needs approval",
         "worker, within a tool call",
         "Asked outside of a run",
     ]:

@@ -353,7 +353,7 @@ def test_an_agent_that_remembers_other_trials():
     suite = Suite("x", [Case(f"{number}", "yes") for number in range(3)], contains())
     report = suite.run({"kept": lambda question: kept(question) + kept(question), "own": own}, concurrency=1)
     assert [figures.remembering for figures in report.figures] == [{"kept": 2}, {}]
-    assert "in 2 trials kept began with what was said before" in str(report)
+    assert "in 2 trials kept began with earlier messages" in str(report)
 
 
 class Unsayable(Exception):

@@ -44,7 +44,12 @@ class RunLocks:
         if release_run is None:
             release_session()
             return None
-        return lambda: (release_run(), release_session())
+
+        def release() -> None:
+            release_run()
+            release_session()
+
+        return release
 
     def is_held(self, session: str, run: str) -> bool:
         """Whether the run is locked."""

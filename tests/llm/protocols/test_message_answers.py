@@ -111,7 +111,7 @@ def test_an_answer_that_begins_anew_is_none():
     """A server that begins another message in the midst of one has given no answer; the same one it may name again."""
     start = {"type": "message_start", "message": {"id": "a"}}
     assert read(start, begin(0, text("Hi")), start, END)[1].text == "Hi"
-    with pytest.raises(BadResponse, match="began the answer anew"):
+    with pytest.raises(BadResponse, match="started a second answer"):
         read(start, begin(0, text("Hi")), {"type": "message_start", "message": {"id": "b"}})
 
 
