@@ -76,7 +76,12 @@ def test_event_is_plain_data(kind):
 def test_milestone_describes_itself(kind):
     """Every milestone has a title or a tool call to display, and log fields that are JSON data."""
     decision = Decision("allow", "rule", "A reason.")
-    values = VALUES | {"decision": decision, **({"messages": 3} if kind is events.Summarised else {})}
+    special = {
+        events.Summarised: {"messages": 3},
+        events.FunctionStarted: {"arguments": {"city": "Hanoi"}},
+        events.StepRecorded: {"value": "3"},
+    }
+    values = VALUES | {"decision": decision} | special.get(kind, {})
     event = kind(**{field.name: values[field.name] for field in dataclasses.fields(kind)})
     description = event.describe()
     assert description.title or description.call

@@ -98,7 +98,7 @@ def test_an_untrusted_project_narrows(own_user_file, project):
     assert (found.of("tools"), found.of("safety")) == (("calculator",), SafetyLevel.SAFE)
     limits = found.limits
     assert (limits.cost, limits.seconds, limits.total_tokens) == (1.0, 10, 50)
-    assert (limits.iterations, limits.unknown_price) == (10, "refuse")
+    assert (found.of("limits.iterations"), limits.unknown_price) == (10, "refuse")
     (note,) = found.notes
     assert "is not trusted, so that model and session and instruction in it does not count" in note
     assert "agentkit config trust" in note

@@ -143,7 +143,7 @@ def test_every_kind_of_milestone_has_a_name(kind):
 
 CALL = messages.ToolCall("call_1", "calculator", '{"expression": "1+1"}')
 SAMPLES = {
-    'Literal["done", "failed", "asks", "sleeps"]': "done",
+    "Literal['done', 'failed', 'asks', 'sleeps']": "done",
     "int": 1,
     "tuple[Message, ...]": (messages.UserMessage("Hi"),),
     "Response": messages.Response(messages.AssistantMessage("Hello", (CALL,)), raw={"id": 1}),
