@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, aclosing, asynccontextmanager, cl
 from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
+from threading import TIMEOUT_MAX
 from typing import Any, TypeVar, get_args
 
 from agentkit.agents.budget import Budget
@@ -454,7 +455,7 @@ def until(values: Iterator[_Value], ends: float) -> Iterator[_Value]:
 
 def _next(came: queue.SimpleQueue[_Came[_Value]], seconds: float, attempt: Attempt) -> _Came[_Value]:
     try:
-        return came.get(timeout=max(seconds, 0))
+        return came.get(timeout=min(max(seconds, 0.0), TIMEOUT_MAX))
     except queue.Empty:
         error = too_late()
         if TAPE.get() is not None:

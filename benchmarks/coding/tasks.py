@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-TESTS = "python3 -m unittest -q"
+TESTS = "python3 -B -m unittest -q"  # without .pyc files, which look current if a file changes twice in a second
 
 Action = tuple[Any, ...]
 

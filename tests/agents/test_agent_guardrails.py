@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from agentkit import LLM, Agent, ConfigError, Image, RunError, TextDelta
+from agentkit import LLM, Agent, ConfigError, Image, Limits, RunError, TextDelta
 from agentkit.errors import GuardrailRefused, Postponed, Unreachable
 from agentkit.events import AnswerAmended
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say, slow
@@ -428,3 +428,14 @@ def test_late_amendment_is_an_error(way, drive):
 
     result = drive(Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[wrong]), way, "Hi!")
     assert (result.status, "Annotate it `-> str | None`" in str(result.error)) == ("failed", True)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_guardrail_runs_beside_a_request_without_a_time_limit(way, drive):
+    """A run without a time limit waits for a guardrail and an answer as long as they take."""
+
+    def check(prompt) -> None:
+        assert prompt
+
+    agent = Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[check], limits=Limits(seconds=None))
+    assert drive(agent, way, "Hi!").output == "Hello."

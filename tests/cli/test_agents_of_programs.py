@@ -106,7 +106,7 @@ def test_an_own_model_is_asked(command, tmp_path):
 @pytest.mark.parametrize(
     ("place", "text", "why"),
     [
-        ("bot.py", PROGRAM, "The file {path} has clerk, judge, patient, strict, polite."),
+        ("bot.py", PROGRAM, "{path} has clerk, judge, patient, strict, polite, so the choice is open"),
         ("bot.py:clark", PROGRAM, "There is no Agent 'clark' in {path}; it has clerk, judge, patient, strict, polite"),
         ("bot.py", "x = 1", "There is no Agent in {path}."),
         ("bot.py", "x = 1 / 0", "{path}, line 1: ZeroDivisionError"),
@@ -126,4 +126,4 @@ def test_the_type_of_answers_is_the_programs(command, bot):
     with FakeServer() as server:
         _, err, code = command("--agent", f"{bot}:clerk", "--schema", "name", "Hi", server=server)
     assert code != 0
-    assert "The type of its answers is said where 'clerk' is made" in err
+    assert "The type of the answers is part of 'clerk'" in err

@@ -80,7 +80,7 @@ def add(first: int, second: int) -> int:
 def servers():
     """The processes of servers that this process has started."""
     children = psutil.Process().children()
-    return {child.pid for child in children if "providers.local.worker" in " ".join(child.cmdline())}
+    return {child.pid for child in children if "llm.local_worker" in " ".join(child.cmdline())}
 
 
 def test_answers_have_text_usage_and_a_finish_reason(local, ask):
