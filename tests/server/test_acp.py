@@ -77,6 +77,8 @@ async def connected(editor, agent, store=None):
         await server.close()
         for each in (writer, other_writer):
             each.close()
+            with contextlib.suppress(OSError):
+                await each.wait_closed()
 
 
 def talk(editor, agent, folder, *prompts, store=None):
