@@ -39,7 +39,7 @@ from agentkit.messages import (
     well_formed,
 )
 from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, Said, is_offered
-from agentkit.server.conversations import Conversation, front_end_events
+from agentkit.server.conversations import ClientConversation, front_end_events
 from agentkit.sessions.session import Session
 from agentkit.sessions.store import SessionStore
 
@@ -81,7 +81,7 @@ async def serve_editor(agent: Agent[Any], store: SessionStore) -> None:
         await served.close()
 
 
-class EditorThread(Conversation):
+class EditorThread(ClientConversation):
     """One conversation with an editor, and the prompt at work.
 
     `shown` has the diffs of the calls that the editor knows, by the ids of the calls.

@@ -30,7 +30,7 @@ from agentkit.events import (
 from agentkit.levels import SafetyLevel
 from agentkit.llm.protocols.chat_format import typed
 from agentkit.messages import Content, ToolCall, parts_of, well_formed
-from agentkit.server.conversations import Conversation, Conversations, answer_of, front_end_events
+from agentkit.server.conversations import ClientConversation, Conversations, answer_of, front_end_events
 from agentkit.server.http_types import HTTPError, HTTPRequest, HTTPResponse
 from agentkit.server.openai_endpoint import check_entry, refusal_of
 from agentkit.server.streaming import ConcurrencyLimit
@@ -89,7 +89,7 @@ class AGUIEndpoint:
 class _AGUIRun:
     """One run for a page: the request read into the work of the agent, and the events of the run in AG-UI's format."""
 
-    def __init__(self, conversation: Conversation, given: RunAgentInput) -> None:
+    def __init__(self, conversation: ClientConversation, given: RunAgentInput) -> None:
         self._conversation, self._given = conversation, given
         self._page_tools = {tool.name for tool in given.tools or ()}
 

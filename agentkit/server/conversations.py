@@ -41,7 +41,7 @@ async def front_end_events(
                 yield event
 
 
-class Conversation:
+class ClientConversation:
     """One conversation: an agent in its session, with at most one run at a time.
 
     `own_tools` are the tools of the agent without those of a client.
@@ -119,15 +119,15 @@ class Conversations:
 
     def __init__(self, agent: Agent[Any], store: SessionStore, protocol: str) -> None:
         self._agent, self._store, self._protocol = agent, store, protocol
-        self._open: dict[str, Conversation] = {}
+        self._open: dict[str, ClientConversation] = {}
 
-    def find(self, name: str) -> Conversation:
+    def find(self, name: str) -> ClientConversation:
         """The conversation with that name, created if it does not exist. Raises SessionError for an invalid name."""
         found = self._open.pop(name, None)
         if found is None:
             agent = self._agent.within(Session.open(self._store, f"{self._protocol}/{checked_name(name)}"))
             agent.approve = answer_later
-            found = Conversation(agent)
+            found = ClientConversation(agent)
         self._open[name] = found
         for idle in [key for key, each in self._open.items() if not each.is_running][: len(self._open) - _MOST_OPEN]:
             del self._open[idle]

@@ -164,6 +164,7 @@ def taken(filters):
     return sum(each.size for each in tracemalloc.take_snapshot().filter_traces(filters).statistics("filename"))
 
 
+@pytest.mark.slow
 def test_a_thousand_requests_of_two_users():
     """Two users share an agent at the same time, but no word; the memory of requests is bounded."""
     with FakeServer("Hello.", repeat=True) as server:
