@@ -769,6 +769,7 @@ def test_no_part_of_a_key_is_quoted(ask, line):
 )
 def test_a_connection_that_cannot_be_set_up(ask, monkeypatch, name, value, scheme):
     """A proxy or certificate that cannot be used is a ConfigError that names the variable."""
+    monkeypatch.setitem(sys.modules, "socksio", None)  # as where SOCKS proxies are not supported
     monkeypatch.setenv(name, value)
     with pytest.raises(ConfigError, match=name):
         ask(LLM(base_url=f"{scheme}://model.invalid/v1", model="m", max_retries=0))
