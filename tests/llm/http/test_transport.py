@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -765,14 +766,29 @@ def test_no_part_of_a_key_is_quoted(ask, line):
 
 @pytest.mark.parametrize(
     ("name", "value", "scheme"),
-    [("HTTP_PROXY", "socks5://h:1", "http"), ("HTTP_PROXY", "ftp://x", "http"), ("SSL_CERT_FILE", "/no/file", "https")],
+    [("HTTP_PROXY", "ftp://x", "http"), ("SSL_CERT_FILE", "/no/file", "https")],
 )
 def test_a_connection_that_cannot_be_set_up(ask, monkeypatch, name, value, scheme):
     """A proxy or certificate that cannot be used is a ConfigError that names the variable."""
-    monkeypatch.setitem(sys.modules, "socksio", None)  # as where SOCKS proxies are not supported
     monkeypatch.setenv(name, value)
     with pytest.raises(ConfigError, match=name):
         ask(LLM(base_url=f"{scheme}://model.invalid/v1", model="m", max_retries=0))
+
+
+def test_a_socks_proxy_without_its_package():
+    """Where SOCKS is not supported, such a proxy is a ConfigError that names the variable."""
+    program = """
+import sys
+sys.modules["socksio"] = None  # as if it were not installed
+from agentkit import LLM, ConfigError
+try:
+    LLM(base_url="http://model.invalid/v1", model="m", max_retries=0).complete("Hi")
+except ConfigError as error:
+    print(error)
+"""
+    variables = os.environ | {"HTTP_PROXY": "socks5://h:1"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=variables, check=True)
+    assert "HTTP_PROXY" in done.stdout
 
 
 def test_an_unknown_host(ask):
