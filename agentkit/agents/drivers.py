@@ -382,7 +382,7 @@ def _in_time_each(
 def _received(receive: Callable[[], _Came[_Value]], open_guards: int) -> Iterator[_Value]:
     """The values received, held back until all guardrails have passed; ends early if one has not."""
     held: list[_Value] = []
-    ended: BaseException | None = None
+    ended: Exception | None = None
     is_over = False
     while open_guards or not is_over:
         item = receive()
@@ -392,8 +392,10 @@ def _received(receive: Callable[[], _Came[_Value]], open_guards: int) -> Iterato
             open_guards -= 1
         elif isinstance(item, tuple):
             held.append(item[0])
-        else:
+        elif item is None or isinstance(item, Exception):
             is_over, ended = True, item
+        else:
+            raise item  # SystemExit and the like end the program at once
         if not open_guards:
             yield from held
             held.clear()
@@ -403,9 +405,12 @@ def _received(receive: Callable[[], _Came[_Value]], open_guards: int) -> Iterato
 
 def _check(guard: CallFunction, came: queue.SimpleQueue[_Came[Any]]) -> None:
     """Call a guardrail, and report that it is done."""
-    with guard.asking():
-        guard.answer = _called(partial(guard.function, *guard.given), guard.seconds_left)
-    came.put(guard)
+    try:
+        with guard.asking():
+            guard.answer = _called(partial(guard.function, *guard.given), guard.seconds_left)
+        came.put(guard)
+    except BaseException as error:
+        came.put(error)
 
 
 async def _aguarded(question: Any, *, streaming: bool) -> AsyncGenerator[Event, None]:

@@ -439,3 +439,14 @@ def test_guardrail_runs_beside_a_request_without_a_time_limit(way, drive):
 
     agent = Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[check], limits=Limits(seconds=None))
     assert drive(agent, way, "Hi!").output == "Hello."
+
+
+@pytest.mark.parametrize("way", ["run", "stream"])
+def test_guardrail_can_end_the_program(way, drive):
+    """SystemExit in a guardrail that runs in a thread is raised to the caller, who would wait for ever otherwise."""
+
+    def stop(prompt) -> None:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        drive(Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[stop]), way, "Hi!")
