@@ -369,7 +369,8 @@ def test_a_killed_function_repeats_nothing_that_was_stored(tmp_path, part):
         ]
         tools = {name: count for name, count in report["effects"].items() if name.startswith("tool")}
         assert set(tools.values()) == {1}
-        assert len(tools) >= 5
+        # Calls that had begun at the kill are not repeated: at most the four of "a" and "b", which run together.
+        assert len(tools) >= 4
         steps = {name: count for name, count in report["effects"].items() if name.startswith("step")}
         assert set(steps) == {f"step {name}" for name in ("begin Hue", "x", "y", "z", "broken", "end")}
         assert sum(steps.values()) <= len(steps) + 3
