@@ -112,9 +112,9 @@ class ToolResult:
         error: One sentence, or None.
         decision: Decision of the policy about the call.
         seconds: Duration of the call.
-        labels: What the result can contain.
+        labels: The kinds of data that the result can contain.
         whole: The complete text if `content` is only its head and tail.
-        usage: What the call spent on models.
+        usage: Model usage of the call.
         lead: Name of the agent that the conversation is handed off to.
         images: Images sent to the model along with the text.
         files: Files sent to the model along with the text.
@@ -146,8 +146,8 @@ class ToolResult:
         """
         if not self.records:
             raise ToolError(
-                f"Nothing is recorded that this call of {self.tool} changed, so there is nothing to undo. "
-                "What a run changed is undone with that run."
+                f"No changes of this {self.tool} call are recorded, so there is nothing to undo. Changes of a run are "
+                f"undone with result.undo()."
             )
         done = [record.undo() for record in reversed(self.records)]
         return done[0] if len(done) == 1 else Undone.joined(done)

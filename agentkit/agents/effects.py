@@ -24,7 +24,7 @@ from agentkit.sessions.run_log import SessionRun
 from agentkit.tracing.listeners import apieces_within, pieces_within
 from agentkit.usage import Usage
 
-_NOT_ANSWERED = "The time of the run is up, and nobody has answered."
+_NOT_ANSWERED = "The run reached its time limit before anybody answered."
 
 _NOTHING = nullcontext()
 

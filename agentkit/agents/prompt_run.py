@@ -171,7 +171,7 @@ class PromptRun:
     def _ended(self) -> Outcome:
         """The outcome; for a stopped run, the results so far."""
         if self.result is None:
-            return Outcome(self._failed(Cancelled("The run was stopped from outside.")), must_wait=False)
+            return Outcome(self._failed(Cancelled("The run was cancelled by its caller.")), must_wait=False)
         self.milestones = list(self.result.milestones)
         return Outcome(self.result, must_wait=self.result.status == "limit" and self.share.refusal is not None)
 
@@ -220,7 +220,9 @@ def rebuilt(
         try:
             value = rules.parse(progress.text)
         except ValueError as fault:
-            raise SessionError(f"The answer kept in {session.name!r} is not of the agent's type: {fault}") from fault
+            raise SessionError(
+                f"The answer stored in {session.name!r} does not match the agent's output type: {fault}"
+            ) from fault
     record = agent.workspace.for_run(progress.record or None, label=agent.name, dry_run=agent.dry_run).record
     run_ = SessionRun(session, run, progress, (), _nothing)
     known = {"lead": ResumingAgent(agent, session), "record": record, "rules": rules}

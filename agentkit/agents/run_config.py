@@ -281,7 +281,7 @@ def handoff_tools(leads: Iterable[HandoffTarget]) -> list[Tool[..., Any]]:
 
 
 def _handoff_tool(lead: HandoffTarget) -> Tool[..., Any]:
-    description = f"Pass the conversation to {lead.name}, who answers from then on.{_about(lead)}"
+    description = f"Hand the conversation off to {lead.name}, which answers from then on.{_about(lead)}"
     return Tool(HandoffCall(lead), f"hand_off_to_{name_for_tool(lead.name)}"[:64], description, idempotent=True)
 
 

@@ -495,7 +495,8 @@ class Runner(HandoffTarget):
     def _refuse_durable(self, given: Mapping[str, Any]) -> None:
         if durable_scope(given.get("session")) is not None:
             raise ConfigError(
-                f"stream() of {self.name} is not stored in a durable function. Call run(), and watch it with on(...)."
+                f"stream() of {self.name} cannot be stored in a durable function. Call run(), and receive its events "
+                f"with on(...)."
             )
 
     def _task(
@@ -609,8 +610,8 @@ class Runner(HandoffTarget):
         lineage, resumption = LINEAGE.get(), task.prompt if isinstance(task.prompt, Resumption) else None
         if lineage.depth > MOST_DEPTH:
             raise RunError(
-                f"Agents can be nested {MOST_DEPTH} levels deep, and this run would be one level deeper. "
-                "Let an outer agent do the work."
+                f"Agents can be nested at most {MOST_DEPTH} levels deep, and this run would exceed that. Let an outer "
+                f"agent do the work."
             )
         run = task.session.begin() if resumption is None else _reopened(task.session, resumption)
         try:
@@ -695,7 +696,7 @@ class ResumingAgent(HandoffTarget):
 
 
 _OTHER_CONTEXT = (
-    "The conversation of the agent {name!r} began with another context=, and can belong to another user. Pass "
+    "The conversation of the agent {name!r} was started with another context=, so it may belong to another user. Pass "
     "session=Session() or a session of the user to each run, create the agent with remember=False, or call "
     "reset() first. To continue this conversation with the new context, pass session=agent.session."
 )
@@ -762,7 +763,7 @@ def _reopened(session: Session, resumption: Resumption) -> SessionRun:
     if pending_of(run.progress) != pending_of(state[1]):
         run.leave()
         raise SessionError(
-            "The calls that wait in this run are not those of the saved run. Nothing was answered. "
+            "The waiting calls of this run are not those of the saved run. Nothing was answered. "
             "Save the run again with result.to_json()."
         )
     return run

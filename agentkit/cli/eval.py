@@ -57,7 +57,7 @@ Examples:
 _SCORERS = ("contains", "exact", "json_equal", "matches", "numeric", "tool_calls")
 _FILE = click.Path(path_type=Path)
 scorers_of_a_file = click.option(
-    "--scorer", "scorers", multiple=True, type=click.Choice(_SCORERS), help="For a file of cases: what scores them."
+    "--scorer", "scorers", multiple=True, type=click.Choice(_SCORERS), help="The scorer for a file of cases."
 )
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON document.")
 _OUTPUT = click.option("-o", "--output", "json_to", type=_FILE, metavar="FILE", help="Write the report as JSON.")
@@ -86,10 +86,10 @@ def evaluation() -> None:
 @click.option("--offline", is_flag=True, help="Run on the model in the offline extra: no key, no network.")
 @scorers_of_a_file
 @click.option("--tag", "tags", multiple=True, metavar="WORD", help="Only cases with one of these tags. Repeatable.")
-@click.option("--repeats", type=WholeNumber(1), default=1, show_default=True, help="How often each case is asked.")
-@click.option("--seed", type=int, metavar="NUMBER", help="The first repeat's seed; sent where a model takes one.")
-@click.option("--concurrency", type=WholeNumber(1), default=8, show_default=True, help="Trials at the same time.")
-@limits_option("What all trials together may take.")
+@click.option("--repeats", type=WholeNumber(1), default=1, show_default=True, help="How often each case is run.")
+@click.option("--seed", type=int, metavar="NUMBER", help="The first repeat's seed; sent to models that support seeds.")
+@click.option("--concurrency", type=WholeNumber(1), default=8, show_default=True, help="Number of concurrent trials.")
+@limits_option("The limits of all trials together.")
 @click.option(
     "--resume", type=_FILE, metavar="FILE", help="Store each finished trial in FILE, and continue from there."
 )
@@ -101,10 +101,12 @@ def evaluation() -> None:
 @_HTML
 @_MARKDOWN
 @click.option(
-    "--threshold", type=Fraction(0, 1), metavar="SHARE", help="Fail when less than this share passes: 0 to 1."
+    "--threshold", type=Fraction(0, 1), metavar="SHARE", help="Fail when a smaller share of the trials passes: 0 to 1."
 )
-@click.option("--baseline", type=_FILE, metavar="FILE", help="Fail when it is significantly worse than this report.")
-@click.option("--no-broken", is_flag=True, help="With --baseline: fail when any case is broken that passed.")
+@click.option(
+    "--baseline", type=_FILE, metavar="FILE", help="Fail when the results are significantly worse than this report."
+)
+@click.option("--no-broken", is_flag=True, help="With --baseline: fail when any case that passed before fails.")
 def run_suite(**options: Any) -> int:
     """Run the SUITE: FILE.py, FILE.py:NAME, or a file of cases (.jsonl, .csv).
 
@@ -124,7 +126,7 @@ def run_suite(**options: Any) -> int:
     codes = [_missed(report, threshold)]
     # If JSON is written to stdout, everything else goes to stderr.
     if baseline is not None and compared(baseline, report, no_broken=no_broken, to_stderr=files.as_json):
-        tell(f"It is worse than {baseline_path}.", "red")
+        tell(f"The results are worse than {baseline_path}.", "red")
         codes.append(FAILED)
     return max(codes, key=(ANSWERED, FAILED, LIMIT).index)
 
@@ -141,11 +143,11 @@ def show_report(*, report: Path, **places: Any) -> None:
     tell_report(report_in(report), ReportFiles(**places))
 
 
-@evaluation.command("compare", short_help="Say what two reports differ in.")
+@evaluation.command("compare", short_help="Compare two reports.")
 @click.argument("before", type=_FILE)
 @click.argument("after", type=_FILE)
-@click.option("--agent", metavar="NAME", help="The agent that is compared, when the reports have several.")
-@click.option("--no-broken", is_flag=True, help="Fail when any case is broken that passed.")
+@click.option("--agent", metavar="NAME", help="The agent to compare, if the reports contain several.")
+@click.option("--no-broken", is_flag=True, help="Fail when any case that passed before fails.")
 def compare_reports(*, before: Path, after: Path, agent: str | None, no_broken: bool) -> int:
     """Compare two reports of the same cases; the exit code is 1 when the second is significantly worse."""
     is_worse = compared(report_in(before), report_in(after), agent, no_broken=no_broken)
@@ -183,16 +185,16 @@ def _cases_in(path: Path, scorers: Sequence[Any]) -> Suite:
         raise ConfigError(remedied(error, remedy)) from error
 
 
-def agents_in(places: Sequence[str], beside: Mapping[str, Any], settings: Settings) -> dict[str, Tried]:
+def agents_in(places: Sequence[str], defined: Mapping[str, Any], settings: Settings) -> dict[str, Tried]:
     """Load the named agents: text files, `FILE.py`, `FILE.py:NAME`, or names in the suite's file.
 
     A function is named as `FILE.py:NAME` or by its name in the suite's file. Without names, use the agents in that
     file, or else the agent from the settings. Raises UsageError and ConfigError.
     """
     if not places:
-        found = [each for each in beside.values() if isinstance(each, Agent)] or [settings.agent()]
+        found = [each for each in defined.values() if isinstance(each, Agent)] or [settings.agent()]
         return {agent.name: agent for agent in found}
-    agents = [agent_in(place, beside, settings) for place in places]
+    agents = [agent_in(place, defined, settings) for place in places]
     named = {name_of(agent): agent for agent in agents}
     if len(named) == len(agents):
         return named
@@ -206,12 +208,12 @@ def _near(name: str, found: Mapping[str, Any]) -> str:
     )
 
 
-def agent_in(place: str, beside: Mapping[str, Any], settings: Settings) -> Tried:
+def agent_in(place: str, defined: Mapping[str, Any], settings: Settings) -> Tried:
     """Load one named agent or function. A text file without a model uses the model of the settings."""
     from agentkit.agents.agent_file import read_manifesto
 
-    if is_tried(beside.get(place)):
-        agent: Tried = beside[place]
+    if is_tried(defined.get(place)):
+        agent: Tried = defined[place]
         return agent
     path, name = parted(place)
     if path.suffix == SUFFIX:
@@ -219,9 +221,9 @@ def agent_in(place: str, beside: Mapping[str, Any], settings: Settings) -> Tried
         if name and not is_tried(found.get(name)) and (near := _near(name, found)):
             raise click.UsageError(f"{path} defines no agent or function {name!r}.{near}")
         return found[name] if is_tried(found.get(name)) else one_in(found, name, Agent, path)
-    known = [each for each, value in beside.items() if isinstance(value, Agent)]
+    known = [each for each, value in defined.items() if isinstance(value, Agent)]
     if known and not path.exists():
-        text = f"Neither a file nor an agent is named {place!r}.{_near(place, beside)}"
+        text = f"Neither a file nor an agent is named {place!r}.{_near(place, defined)}"
         raise click.UsageError(f"{text} Known: {', '.join(known)}.")
     return Agent.from_file(path, llm=settings.llm()) if read_manifesto(path).model is None else Agent.from_file(path)
 
@@ -326,7 +328,7 @@ def _check(*, offline: bool, models: Sequence[str], baseline: object, no_broken:
     if offline and models:
         raise click.UsageError("Use --offline or --model, not both: the offline model is another model.")
     if no_broken and baseline is None:
-        raise click.UsageError("--no-broken needs --baseline FILE: the report whose cases may not break.")
+        raise click.UsageError("--no-broken needs --baseline FILE: the report to compare with.")
     if options["record"] is not None and options["replay"] is not None:
         raise click.UsageError("Use --record or --replay, not both: the first asks the model, the second does not.")
     if options["threshold"] is not None and isnan(options["threshold"]):
@@ -346,14 +348,14 @@ def _report(
     settings = settings_here({"provider": "offline" if is_offline else None, "model": next(iter(models), None)})
     for note in settings.notes:
         tell(note, "yellow")
-    suite, beside = suite_in(place, scorers)
+    suite, defined = suite_in(place, scorers)
     cases = [case for case in suite if not tags or set(case.tags) & set(tags)]
     if not cases:
         known = ", ".join(dict.fromkeys(tag for case in suite for tag in case.tags))
         what = f"No case of {place} has the tag {' or '.join(tags)}."
         raise click.UsageError(f"{what} Its tags are {known}." if known else f"{what} Its cases have no tags.")
     with Cassettes(None, None if options["replay"] is None else str(options["replay"])).without_world():
-        tried = agents_in(agents, beside, settings)
+        tried = agents_in(agents, defined, settings)
         llms = [settings.llm()] if is_offline else [settings.llm(name) for name in models]
     try:
         return suite.run(tried, cases=cases, models=llms, progress=ProgressLine(), **options)
@@ -364,7 +366,7 @@ def _report(
 def _interrupted(kept: Path | None) -> int:
     """Print how to resume the suite; return the exit code."""
     if kept is None:
-        tell("Interrupted.\nNothing is stored. With --resume FILE each finished trial is.")
+        tell("Interrupted.\nNothing was stored. With --resume FILE, each finished trial is stored.")
     else:
         tell(f"Interrupted.\nThe work so far is stored. Continue with: --resume {shown_word(str(kept))}")
     return INTERRUPTED
@@ -375,7 +377,7 @@ def _missed(report: Report, threshold: float | None) -> int:
     left = [trial for trial in report.trials if trial.outcome == "undone"]
     if left:
         reason, _ = halves(left[0].error)
-        tell(f"{len(left)} of {len(report.trials)} trials are undone. {reason}", "red")
+        tell(f"{len(left)} of {len(report.trials)} trials were not run. {reason}", "red")
         return LIMIT
     below = [each for each in report.figures if threshold is not None and each.rate.value < threshold]
     for each in below:
@@ -385,5 +387,5 @@ def _missed(report: Report, threshold: float | None) -> int:
         )
     has_answers = any(trial.scores for trial in report.trials)
     if not has_answers:
-        tell("Nothing was answered.", "red")
+        tell("No case was answered.", "red")
     return FAILED if below or not has_answers else ANSWERED

@@ -146,12 +146,12 @@ class Suite:
                 raise ConfigError(f"A suite is made of cases: Case('2+2?', expected=4). Got {case!r:.200}.")
             if not self._all_scorers_of(case):
                 raise ConfigError(
-                    f"Nothing scores the case {case.id!r}. Give the suite scorers=[...], or the case what they compare "
-                    "with: expected= or tool_calls=."
+                    f"The case {case.id!r} has no scorer. Pass scorers=[...] to the suite, or expected= or tool_calls= "
+                    "to the case."
                 )
         twice = [name for name, count in Counter(case.id for case in self.cases).items() if count > 1]
         if twice:
-            raise ConfigError(f"Two cases have the id {twice[0]!r}; give each its own.")
+            raise ConfigError(f"Two cases have the id {twice[0]!r}; give them distinct ids.")
 
     def __len__(self) -> int:
         return len(self.cases)

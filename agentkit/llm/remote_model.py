@@ -306,7 +306,7 @@ class RemoteModel(Stage):
             error.parameter = error.parameter and self._transport.scrub(error.parameter)
             raise
         except UnicodeEncodeError:
-            message = "The request contains half a character (a lone surrogate), which cannot be sent. Remove it."
+            message = "The request contains a lone surrogate, which cannot be sent. Remove it."
             raise Rejected(message) from None
 
 

@@ -171,7 +171,7 @@ class EditorAgent:
         return PromptResponse(stop_reason=reason, usage=EditorUsage(**named, total_tokens=used.total_tokens))
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """Stop the prompt at work; what was done is stored."""
+        """Stop the running prompt; its results so far are stored."""
         thread = self._threads.get(session_id)
         if thread is not None and thread.task is not None:
             thread.task.cancel()

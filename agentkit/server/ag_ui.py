@@ -315,8 +315,8 @@ _DECISION = {
     "type": "object",
     "properties": {
         "approved": {"type": "boolean"},
-        "editedArgs": {"type": "object", "description": "Other arguments for the call, in place of all of its own."},
-        "reason": {"type": "string", "description": "Why the call is refused, for the model."},
+        "editedArgs": {"type": "object", "description": "Arguments that replace all arguments of the call."},
+        "reason": {"type": "string", "description": "The reason for the refusal, for the model."},
     },
     "required": ["approved"],
 }
@@ -350,7 +350,7 @@ def _page_result(message: Any) -> str:
 def _resumed(entry: ResumeEntry, pending: Pending) -> Any:
     """The answer in an entry of `resume`. Raises HTTPError if it does not fit the interrupt."""
     if entry.status == "cancelled":
-        return "The user gave no answer." if pending.needs_answer else False
+        return "The user did not answer." if pending.needs_answer else False
     return answer_of(entry.payload, pending)
 
 

@@ -130,12 +130,12 @@ _MEANINGLESS: Mapping[str, tuple[Any, ...]] = {
 """Parameters that would change the answer, with the values that have no effect; null never has."""
 
 _REASONS = {
-    "n": "there is one answer",
+    "n": "the server returns one answer",
     "tools": "the agent's own tools run on the server and are judged there",
     "functions": "the agent's own tools run on the server and are judged there",
     "tool_choice": "the agent chooses among its own tools",
     "function_call": "the agent chooses among its own tools",
-    "response_format": "what the agent answers was decided where it was made (output_type=)",
+    "response_format": "the output type is set by the agent (output_type=)",
 }
 
 
@@ -158,7 +158,7 @@ def wishes_of(document: Mapping[str, Any], model: str) -> CompletionRequest:
     """Parse a request to the agent called `model`. Raises HTTPError."""
     asked = document.get("model")
     if asked != model:
-        text = f"The model {str(asked)[:100]!r} does not exist here; the agent is called {model!r}."
+        text = f"The model {str(asked)[:100]!r} does not exist; the agent is named {model!r}."
         raise HTTPError(404, text, code="model_not_found", parameter="model")
     ignored = _ignored(document)
     stream, options = document.get("stream") or False, document.get("stream_options") or {}
@@ -167,7 +167,7 @@ def wishes_of(document: Mapping[str, Any], model: str) -> CompletionRequest:
     messages = _messages(document.get("messages"))
     prompt = messages[-1]
     if not isinstance(prompt, UserMessage):
-        raise _invalid("messages", "The last message must be the user's: it is what the agent is asked.")
+        raise _invalid("messages", "The last message must be a user message: it is the agent's prompt.")
     return CompletionRequest(
         prompt.content, messages[:-1], stream, options.get("include_usage") is True, _most(document), ignored
     )
@@ -178,7 +178,7 @@ def _ignored(document: Mapping[str, Any]) -> tuple[str, ...]:
     for name, value in document.items():
         if value is None or name in _READ | _IGNORED or value in _MEANINGLESS.get(name, ()):
             continue
-        why = _REASONS.get(name, "this endpoint does not know it")
+        why = _REASONS.get(name, "it is unknown to this endpoint")
         text = f"The parameter {name[:100]!r} is not supported here: {why}."
         raise HTTPError(400, text, code="unsupported_parameter", parameter=name[:100])
     return tuple(sorted(name for name in document if name in _IGNORED and document[name] is not None))
@@ -224,12 +224,12 @@ def _check_addresses(part: Mapping[str, Any]) -> None:
     image, file = part.get("image_url"), part.get("file")
     address = image.get("url") if isinstance(image, dict) else image
     if address is not None and not (isinstance(address, str) and address.lower().startswith(_PICTURES)):
-        raise _invalid("messages", "The address of a picture begins with data:image/, https:// or http://.")
+        raise _invalid("messages", "The URL of an image must begin with data:image/, https:// or http://.")
     told = file if isinstance(file, dict) else part
     for name in ("file_data", "file_url"):
         address = str(told.get(name) or "")
         if ":" in address and not address.lower().startswith(_FILES):
-            raise _invalid("messages", "A file is base64, or an address that begins with data:, https:// or http://.")
+            raise _invalid("messages", "A file must be base64, or a URL that begins with data:, https:// or http://.")
 
 
 def _strange(message: Message) -> Message:
@@ -248,7 +248,7 @@ def _check_calls(messages: Sequence[Message]) -> None:
             waiting.remove(message.call_id)
             continue
         if waiting:
-            raise _invalid("messages", f"The tool call {min(waiting)!r:.100} has no result right behind it.")
+            raise _invalid("messages", f"The tool call {min(waiting)!r:.100} is not directly followed by its result.")
         if isinstance(message, AssistantMessage):
             waiting = {call.id for call in message.tool_calls}
             if len(waiting) < len(message.tool_calls) or waiting & known or "" in waiting:
@@ -290,7 +290,7 @@ class Completions:
     async def model(self, asked: HTTPRequest) -> HTTPResponse:
         """Describe the agent as a model. Raises HTTPError for another name."""
         if asked.path.get("model") != self.agent.name:
-            text = f"The model does not exist; the agent is called {self.agent.name!r}."
+            text = f"The model does not exist; the agent is named {self.agent.name!r}."
             raise HTTPError(404, text, code="model_not_found", parameter="model")
         return reply_of(self._model)
 
@@ -445,7 +445,7 @@ def refusal_of(error: AgentKitError) -> HTTPError:
     """Convert the error of a run to an OpenAI error. What an exception of the program says is not shown to clients."""
     cause = error.__cause__
     if type(error) is RunError and cause is not None and not isinstance(cause, AgentKitError | ValueError):
-        return HTTPError(500, "The run was ended by an error of the program.", code="server_error")
+        return HTTPError(500, "The run was ended by an internal error.", code="server_error")
     status, code = next((status, code) for kind, status, code in _STATUSES if isinstance(error, kind))
     headers = {}
     if isinstance(error, RateLimited) and error.retry_after_seconds is not None:

@@ -180,14 +180,14 @@ _MOST_CHARS = 80
 _STATED = re.compile(
     rf"""^[ \t]*+(?:
     (?:[-*+][ ]++)?[`*]*+(?P<entry>\w++)[`*]*+[ ]*+
-        [(<{{](?P<beside>[^()<>\n]{{1,{_MOST_CHARS}}})[)>}}][`*]*+[ ]*+(?::|--)
+        [(<{{](?P<bracketed>[^()<>\n]{{1,{_MOST_CHARS}}})[)>}}][`*]*+[ ]*+(?::|--)
     | (?P<ruled>\w++)[ ]*+:[ ](?P<behind>[^\n:.]{{1,{_MOST_CHARS}}})$
     | [:@]type[ ]++(?P<field>\w++):[ ]*+(?P<said>[^\n]{{1,{_MOST_CHARS}}})$
     | :param[ ]++(?P<before>[^\n:]{{1,{_MOST_CHARS}}}?)[ ]++(?P<named>\w++):
     )""",
     re.MULTILINE | re.VERBOSE,
 )
-_PLACES = (("entry", "beside"), ("ruled", "behind"), ("field", "said"), ("named", "before"))
+_PLACES = (("entry", "bracketed"), ("ruled", "behind"), ("field", "said"), ("named", "before"))
 _REMARK = re.compile(r"[,;]?\s*\b(?:optional\b(?!\[)|required\b|default).*$", re.IGNORECASE)
 _CHOICES = re.compile(r"\s*\|\s*|\s+or\s+|,\s*(?:or\s+)?(?![^\[]*\])")
 _LIST = re.compile(r"(?:list|array|sequence)(?: of |\[)(?P<inner>[\w| ]+)\]?", re.IGNORECASE)

@@ -237,11 +237,11 @@ def generator(base: type) -> Any:
 def refuse_lazy(core_schema: Any) -> None:
     """Raise TypeError if pydantic would produce one-shot iterators, which a judge would use up unchecked."""
     if _is_lazy(core_schema):
-        raise TypeError("a generator can be read only once; let it be a list")
+        raise TypeError("a generator can be read only once; use a list")
 
 
 def adapter_of(kind: Any) -> TypeAdapter[Any]:
-    """Create pydantic's adapter for a type, whose unions of objects are told apart by a tag."""
+    """Create pydantic's adapter for a type, whose unions of objects are discriminated by a tag."""
     from pydantic import TypeAdapter
     from pydantic_core import SchemaSerializer, SchemaValidator
 
@@ -583,7 +583,7 @@ class _RichParameters:
         required = self._schema.get("required", ())
         accepted = [_accepted_names(self._model, field) for field in self._fields]
         if len(self._properties) < len(self._fields):
-            raise ConfigError(f"Tool {tool_name!r}: two of its parameters are given by the same alias.")
+            raise ConfigError(f"Tool {tool_name!r}: two of its parameters have the same alias.")
         self._optional = [name for names in accepted if names[0] not in required for name in names]
 
     def json_schema(self) -> Schema:
@@ -615,8 +615,8 @@ class _RichParameters:
         except ValidationError as error:
             return reading.ArgumentErrors(_faults(error, given))
         except Exception as error:
-            told = f"The arguments could not be checked ({type(error).__name__}: {error})."
-            raise reading.complaint([told]) from error
+            message = f"The arguments could not be checked ({type(error).__name__}: {error})."
+            raise reading.complaint([message]) from error
 
     def _read(self, given: dict[str, Any]) -> BaseModel:
         """Validate Python values, or JSON, in which texts identify the intended union member more reliably."""
@@ -664,7 +664,7 @@ def _built(
     model = create_model("Arguments", __config__=config, **definitions)
     model.model_rebuild(_types_namespace=names)
     if model.model_fields.keys() != fields.keys():
-        raise TypeError("it is no type of a parameter")
+        raise TypeError("it cannot be the type of a parameter")
     adapter = adapter_of(model)
     schema = json_schema_of(adapter)
     refuse_lazy(adapter.core_schema)
@@ -681,9 +681,9 @@ def _built_or_refused(
         kept = _given_by_json(fields, error, tool_name, names)
         if any(kept.get(field) is not parameter for field, parameter in fields.items()):
             return _built_or_refused(kept, tool_name, names)
-        told = ", ".join(f"parameter {parameter.name!r} of type {parameter.hint!r}" for parameter in fields.values())
+        described = ", ".join(f"parameter {each.name!r} of type {each.hint!r}" for each in fields.values())
         raise ConfigError(
-            f"Tool {tool_name!r}: {told} cannot be read from JSON ({first_sentence(error)}); "
+            f"Tool {tool_name!r}: {described} cannot be read from JSON ({first_sentence(error)}); "
             "use plain types, enums, dataclasses, TypedDicts, NamedTuples or pydantic models, or give it a default."
         ) from error
 
@@ -747,9 +747,9 @@ def _faults(error: ValidationError, given: Mapping[str, Any]) -> list[reading.Fa
             continue
         if each["type"] == "missing":
             path = (*path, each["loc"][-1])
-        told = reason(each["type"], each["msg"])
+        message = reason(each["type"], each["msg"])
         is_about_key = each["loc"][-1:] == ("[key]",) and path[-1:] != ("[key]",)
-        faults.append((path, f"{KEY} {told}" if is_about_key else told, each["input"]))
+        faults.append((path, f"{KEY} {message}" if is_about_key else message, each["input"]))
     return faults
 
 

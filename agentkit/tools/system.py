@@ -43,12 +43,12 @@ _MAX_LISTED = 10
 _FILE_CHANGES = ("shell.writes", "shell.undoable")
 """The rules of commands that change nothing but files of the workspace."""
 _MOVED = (
-    "It moved or deleted {}, which was put back: other branches and tags are changed only by a command that a person "
-    "has approved."
+    "It moved or deleted {}, which was restored: other branches and tags can be changed only by a command that a "
+    "person has approved."
 )
 _LOST_OBJECTS = (
-    "It deleted objects of the git repository {0} ({1:,} files of {0}/objects): commits and files that git kept are "
-    "gone, and undo cannot bring them back."
+    "It deleted objects of the git repository {0} ({1:,} files of {0}/objects): commits and files stored in git are "
+    "gone, and undo cannot restore them."
 )
 _GIT = re.compile(r"\bgit\b")
 _MAX_RESTORABLE = 1_000
@@ -156,7 +156,7 @@ class _Shell:
         repository = repository_of(folder, hidden)
         writable = self.confinement.writable and not (reads or is_dry)
         confinement = replace(self.confinement, writable=writable, hidden=hidden)
-        notes = ["This was a dry run: nothing could be written."] if is_dry and not reads else []
+        notes = ["This was a dry run: no file could be written."] if is_dry and not reads else []
         permitted = _named_in(command) if not decision.allowed else _nothing
         outcome = None
         try:
@@ -180,7 +180,7 @@ class _Shell:
         except ToolError as error:
             if outcome is None:
                 raise
-            notes.append(f"What it changed could not be recorded, and cannot be undone: {error}")
+            notes.append(f"Its changes could not be recorded, so they cannot be undone: {error}")
         if folder in self.searches:
             self.searches[folder] = outcome.unsearched
         result = _command_result(command, outcome)
@@ -394,7 +394,7 @@ def _git_hints(outcome: ProcessOutcome, repository: Repository | None, folder: s
     elif outcome.return_code and "Device or resource busy" in outcome.stderr and repository:
         hints.append("A hidden file differs between the two versions, and no command can replace it.")
     if outcome.return_code and "Read-only file system" in outcome.stderr and repository and repository.top != folder:
-        hints.append(f"The repository reaches beyond the workspace, up to {repository.top}, where nothing is written.")
+        hints.append(f"The repository extends beyond the workspace, up to {repository.top}, which is read-only.")
     return hints
 
 
@@ -488,7 +488,7 @@ def _unfenced(code: str) -> str:
 
 
 def _impossible(tool: str, error: SandboxError) -> Decision:
-    return Decision(Verdict.DENY, f"{tool}.isolation-required", str(error), remedy='Ask for the isolation "auto".')
+    return Decision(Verdict.DENY, f"{tool}.isolation-required", str(error), remedy='Use isolation="auto".')
 
 
 def _command_result(command: str, outcome: ProcessOutcome) -> dict[str, Any]:

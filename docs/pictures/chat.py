@@ -21,7 +21,7 @@ SAID = (
     # what is typed, and what stands there once it has been answered
     ("How much is 1250 * 0.17?", "212.5"),
     ("Write the text 'hello world' into the file notes.txt", "Allow it?"),
-    ("y", "/undo takes this back."),
+    ("y", "/undo reverts this."),
     ("/undo", "Removed"),
 )
 BACKGROUND, TEXT, GREY, WHITE = (22, 24, 29), (214, 217, 224), (127, 134, 148), (255, 255, 255)

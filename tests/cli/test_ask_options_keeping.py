@@ -106,7 +106,7 @@ def test_a_secret_is_no_part_of_a_name(typed_line):
     [
         ([], "The question is missing"),
         (["-c"], "no run in the session"),
-        (["--no-session"], "is missing.\nAsk one: agentkit "),
+        (["--no-session"], "is missing.\nExample: agentkit "),
     ],
 )
 def test_without_a_question_there_must_be_a_run_that_waits(words, said, typed_line):

@@ -249,9 +249,9 @@ def test_a_tool_that_there_is_not_names_the_collections(typed_line):
 
 def test_a_run_that_the_journal_has_not_says_where_ids_stand(typed_line):
     """`undo` of an unknown id names the command that lists them; so it does when there is nothing to undo."""
-    assert typed_line("undo", "nope")[1].endswith("and where: agentkit undo --list\n")
+    assert typed_line("undo", "nope")[1].endswith("that made changes: agentkit undo --list\n")
     _, err, code = typed_line("undo")
-    assert (code, err.endswith("and where: agentkit undo --list\n")) == (1, True)
+    assert (code, err.endswith("that made changes: agentkit undo --list\n")) == (1, True)
 
 
 def test_a_file_that_is_no_recording_says_which_are(typed_line):
@@ -267,5 +267,5 @@ def test_a_limit_of_iterations_says_what_a_person_can_do(typed_line):
     with FakeServer(call("calculator", expression="6*7"), "It is 42.") as server:
         _, err, code = typed_line("--limit", "iterations=1", "6 * 7?", server=server)
     assert code == 3
-    assert "Error: Max tool iterations reached (1).\nGo on with: agentkit -c" in err
+    assert "Error: Max tool iterations reached (1).\nContinue with: agentkit -c" in err
     assert "--limit iterations=NUMBER" in err

@@ -219,22 +219,22 @@ FAILURES = {
     "a provider that is none": (
         {"model": "bedrock:claude-x"},
         {},
-        ["No provider here is called 'bedrock'", "ollama", "base_url="],
+        ["Unknown provider 'bedrock'", "ollama", "base_url="],
     ),
     "a provider that is none, with a key": (
         {"model": "bedrock:claude-x", "api_key": "k"},
         {},
-        ["No provider here is called 'bedrock'", "base_url="],
+        ["Unknown provider 'bedrock'", "base_url="],
     ),
     "a provider that is none, with OpenAI's key": (
         {},
         {**OPENAI, "AGENTKIT_MODEL": "gorq:llama"},
-        ["No provider here is called 'gorq'", "groq"],
+        ["Unknown provider 'gorq'", "groq"],
     ),
     "a provider for a model": (
         {"model": "groq"},
         {},
-        ["'groq' is a provider and no model: LLM('groq')"],
+        ["'groq' is a provider, not a model: use LLM('groq')"],
     ),
     "a model of ours": ({"model": "qwen3:8b"}, {}, ["No API key found"]),
     "a fine-tuned model": ({}, {"AGENTKIT_MODEL": "ft:gpt-4o:us"}, ["No API key found"]),

@@ -49,7 +49,7 @@ def test_a_file_must_be_named():
     """Without the path of a file there is no default model."""
     with pytest.raises(ConfigError, match=r"^local needs the path of a GGUF file: pass model='model.gguf' or set"):
         LLM("local")
-    with pytest.raises(NoProvider, match=r"'local' is a provider and no model: LLM\('local'\)"):
+    with pytest.raises(NoProvider, match=r"'local' is a provider, not a model: use LLM\('local'\)"):
         LLM(model="local")
 
 
@@ -124,5 +124,5 @@ def test_a_missing_package_is_named(file):
 
 def test_a_local_model_makes_no_vectors(file):
     """Embeddings are refused before anything is started."""
-    with pytest.raises(ConfigError, match=r"^This provider makes no vectors"):
+    with pytest.raises(ConfigError, match=r"^This provider cannot compute embeddings"):
         LLM("local", model=str(file)).embed(["one"])

@@ -243,7 +243,7 @@ def test_json_reports_duplicate_keys():
     """A duplicate key is reported beside the value."""
     answer = json_parse_tool(json_string='{"a": 1, "a": 2}')
     assert answer["data"] == {"a": 2}
-    assert answer["warnings"] == ["Duplicate key 'a': the last value of each object was kept."]
+    assert answer["warnings"] == ["Duplicate key 'a': the last value was used."]
 
 
 def test_json_in_a_code_fence_is_marked_as_repaired():

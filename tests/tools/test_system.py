@@ -482,7 +482,7 @@ def test_deleted_objects_of_git_are_reported(repository, way):
     (repository / "wipe.py").write_text("import shutil\nshutil.rmtree('.git/objects', ignore_errors=True)\n")
     told = shell_tool_in(workspace, BOTH_LAUNCHERS[way])(command="python3 wipe.py")
     assert "deleted objects of the git repository" in told["note"]
-    assert "cannot bring them back" in told["note"]
+    assert "cannot restore them" in told["note"]
     undone = workspace.undo()
     assert not [name for name in undone.removed if "config.worktree" in name or "attributes" in name]
 

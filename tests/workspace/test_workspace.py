@@ -103,15 +103,15 @@ def test_editing_keeps_encoding_and_line_ends(workspace, tmp_path):
         (
             "if a:\n\tgo()\n",
             "if a:\n    go()",
-            "Closest are lines 1 to 2, the same but for blanks:\nif a:\n\tgo\\(\\)$",
+            "Closest are lines 1 to 2, identical except for blanks:\nif a:\n\tgo\\(\\)$",
         ),
-        ("one \ntwo\n", "one\ntwo", "the same but for blanks:\none \ntwo$"),
-        ("end", "end\n", "Closest is line 1, the same but for blanks:\nend$"),
+        ("one \ntwo\n", "one\ntwo", "identical except for blanks:\none \ntwo$"),
+        ("end", "end\n", "Closest is line 1, identical except for blanks:\nend$"),
         ("if a:\n  x\nif a:\n  y\n", "if a:\n  y\n  z", "Closest are lines 3 to 4:\nif a:\n  y$"),
         ("def f():\n  x\n", "3\tdef f():\n4\t  x", "begin with numbers, which are not in the file"),
         ("x\n" * 60, "x\n" * 61, "Closest are lines 1 to 50:\n"),
-        ("abc\n", "xyz", "No line is like its first one"),
-        ("abc\n", "\n\n", "No line is like"),
+        ("abc\n", "xyz", "No line is similar to its first line"),
+        ("abc\n", "\n\n", "No line is similar"),
         ("abc\n", "", "old_text is empty"),
         ("a\r\n", "a\nb", "does not occur"),
     ],
@@ -156,7 +156,7 @@ def test_direct_changes_are_undone_together(workspace, tmp_path):
 
 def test_nothing_changed_is_nothing_to_undo(workspace):
     """Undoing nothing is not an error."""
-    assert str(workspace.undo()) == "Nothing was to be undone."
+    assert str(workspace.undo()) == "There was nothing to undo."
 
 
 def test_many_undone_files_are_not_all_named(workspace):

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 _COMMAND = re.compile(r"/([a-z?]\w*)(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 _MOST_SHOWN_CHARS = 300
 _KEYS = """\
-Enter sends, Alt-Enter or Ctrl-J begins a new line, Tab completes, Up brings back what was typed.
-Ctrl-C stops an answer; twice where nothing is typed, or Ctrl-D, leaves. A line that begins with // is a prompt."""
+Enter sends, Alt-Enter or Ctrl-J begins a new line, Tab completes, Up recalls earlier input.
+Ctrl-C stops an answer; pressed twice on an empty line, or Ctrl-D, it exits. A line that begins with // is a prompt."""
 
 Next = str | Resumption | None
 """The prompt or resumption to run after a command; None if nothing is to be run."""
@@ -72,7 +72,7 @@ def run_command(name: str, argument: str, conversation: ChatState, front: Front)
         meant = "quit" if name in _QUIT_NAMES else name
         hint = suggestion(f"/{meant}", (f"/{known}" for known in COMMANDS), 0.7)
         raise ConfigError(
-            f"The command /{name} does not exist.{hint} All of them: /help   To say it to the model: //{name}"
+            f"The command /{name} does not exist.{hint} All commands: /help   To send it to the model: //{name}"
         )
     return command.run(conversation, front, argument)
 
@@ -100,7 +100,7 @@ def _arguments(name: str, place: str | None) -> Iterator[tuple[str, str]]:
             yield from ((each, "collection") for each in (*collections, CODE))
             yield from ((tool.name, tool.level.name) for tool in all_tools)
         case "session":
-            yield from (("new", "begin another"), ("rename", "give this one another name"))
+            yield from (("new", "begin another"), ("rename", "rename this one"))
             try:
                 yield from ((each.name, count_text(each.runs, "run")) for each in Session.summaries(place))
             except AgentKitError:
@@ -108,9 +108,9 @@ def _arguments(name: str, place: str | None) -> Iterator[tuple[str, str]]:
 
 
 _LEVELS: Mapping[SafetyLevel, str] = {
-    SafetyLevel.SAFE: "only what computes runs unasked",
-    SafetyLevel.NETWORK: "what reads the web runs unasked, too",
-    SafetyLevel.SYSTEM: "what changes this machine runs unasked, too",
+    SafetyLevel.SAFE: "only computing tools run without approval",
+    SafetyLevel.NETWORK: "tools that read the web also run without approval",
+    SafetyLevel.SYSTEM: "tools that change this machine also run without approval",
 }
 
 
@@ -133,10 +133,10 @@ def _tools(conversation: ChatState, front: Front, argument: str) -> Next:
     tools, level = list(conversation.settings.tools), conversation.settings.of("safety")
     width = max((len(tool.name) for tool in tools), default=0)
     for tool in tools:
-        asks = "may ask first" if tool.level > level else ""
+        asks = "may need approval" if tool.level > level else ""
         front.tell(f"{tool.name:<{width}}  {tool.level.name:<7}  {asks}".rstrip())
     if not tools:
-        front.tell("The model has no tools. Give it some: /tools default")
+        front.tell("The model has no tools. To add tools: /tools default")
     return None
 
 
@@ -155,8 +155,8 @@ def _model(conversation: ChatState, front: Front, argument: str) -> Next:
 
 
 OFFLINE = (
-    "The offline model passes simple requests on to tools and reports what came of them. It does not chat, and reads "
-    "only your last message."
+    "The offline model passes simple requests on to tools and reports the results. It does not chat, and reads only "
+    "your last message."
 )
 
 
@@ -165,7 +165,7 @@ def _safety(conversation: ChatState, front: Front, argument: str) -> Next:
         conversation.change(safety=argument)
         front.approvals.revoke()
     level: SafetyLevel = conversation.settings.of("safety")
-    front.tell(f"{level.name}: {_LEVELS[level]}; other calls need your approval, and what is denied stays denied.")
+    front.tell(f"{level.name}: {_LEVELS[level]}; other calls need your approval; denied calls stay denied.")
     for folder in front.approvals.folders:
         front.tell(f"All changes in {folder} are approved. To revoke that: /safety {level.name.lower()}")
     return None
@@ -189,14 +189,14 @@ def _session(conversation: ChatState, front: Front, argument: str) -> Next:
 
 def _rename(conversation: ChatState, front: Front, name: str) -> None:
     if not name or conversation.session is None:
-        raise SessionError("Nothing was renamed. Ask something first, and then: /session rename NAME")
+        raise SessionError("There is no conversation to rename yet. Send a prompt first, then: /session rename NAME")
     conversation.session.rename(name)
     front.tell(f"This session is now {conversation.session.name!r}.")
 
 
 def _list(conversation: ChatState, front: Front) -> None:
     now = conversation.name
-    front.tell(f"This session: {now}" if now else "This conversation is not kept, or has not begun.")
+    front.tell(f"This session: {now}" if now else "This conversation is not stored, or has not begun.")
     latest = Session.summaries(conversation.order.place)[:20]
     width = max((len(each.name) for each in latest), default=0)
     for each in latest:
@@ -247,7 +247,7 @@ def _retry(conversation: ChatState, front: Front, _argument: str) -> Next:
     changed = conversation.last_record() is not None and bool(conversation.changes())
     prompt = conversation.retry()
     if changed:
-        front.tell("What the last answer changed is not taken back by this; /undo does that.", "yellow")
+        front.tell("Changes made by the last answer remain; /undo reverts them.", "yellow")
     front.tell(f"> {line_text(prompt, _MOST_SHOWN_CHARS)}", "dim")
     return prompt
 
@@ -274,10 +274,10 @@ def _edit(_conversation: ChatState, front: Front, argument: str) -> Next:
             written = click.edit(argument, extension=".md")
         except (click.ClickException, ValueError) as error:  # ValueError: quotes in $EDITOR that do not end
             text = error.message if isinstance(error, click.ClickException) else str(error)
-            raise ConfigError(f"The editor failed: {text}. Set VISUAL or EDITOR to one that runs.") from None
+            raise ConfigError(f"The editor failed: {text}. Set VISUAL or EDITOR to a working editor.") from None
     text = (written or "").strip()
     if not text:
-        front.tell("Nothing was written, so nothing is asked.")
+        front.tell("The prompt is empty, so nothing was sent.")
         return None
     front.tell("\n".join(f"> {line}" for line in text.split("\n")), "dim")
     return text
@@ -298,16 +298,16 @@ def _quit(_conversation: ChatState, _front: Front, _argument: str) -> Next:
 COMMANDS: Mapping[str, ChatCommand] = {
     "help": ChatCommand(_help, "", "list the commands"),
     "tools": ChatCommand(_tools, "[NAME ...]", "the model's tools; with names, only these"),
-    "model": ChatCommand(_model, "[NAME]", "which model answers; with a name, another one"),
-    "safety": ChatCommand(_safety, "[LEVEL]", "what runs unasked: safe, network or system"),
-    "session": ChatCommand(_session, "[NAME]", "the sessions; go to one; also: new, rename NAME"),
+    "model": ChatCommand(_model, "[NAME]", "show the model; with a name, switch to another model"),
+    "safety": ChatCommand(_safety, "[LEVEL]", "the level that runs without approval: safe, network or system"),
+    "session": ChatCommand(_session, "[NAME]", "list sessions; switch to one; also: new, rename NAME"),
     "cost": ChatCommand(_cost, "", "tokens and money"),
     "undo": ChatCommand(_undo, "[-y]", "undo the changes of the last run"),
-    "retry": ChatCommand(_retry, "", "ask the last prompt again, without its answer"),
+    "retry": ChatCommand(_retry, "", "repeat the last prompt, without its answer"),
     "resume": ChatCommand(_resume, "", "continue a run that did not end"),
     "edit": ChatCommand(_edit, "[TEXT]", "write a prompt in your editor"),
     "save": ChatCommand(_save, "FILE", "write the conversation: .md Markdown, .jsonl JSON lines"),
     "clear": ChatCommand(_clear, "", "begin a new conversation on an empty screen"),
-    "quit": ChatCommand(_quit, "", "leave; so do exit and quit without a slash"),
+    "quit": ChatCommand(_quit, "", "exit; exit and quit also work without a slash"),
     "exit": ChatCommand(_quit, "", "leave"),
 }

@@ -46,7 +46,7 @@ Examples:
   printf 'What is 6*7?\\nAnd in words?\\n' | agentkit chat
 
 \b
-Exit codes: 0 answered, or left by a person; else as `agentkit ask --help` says, for prompts that are piped in.
+Exit codes: 0 answered, or exited by the user; for piped prompts, see `agentkit ask --help`.
 """
 
 
@@ -111,7 +111,7 @@ def stoppable() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-_STOPPED = "Stopped. The answer so far is stored; /retry asks again."
+_STOPPED = "Stopped. The answer so far is stored; /retry repeats the prompt."
 
 
 class ChatDispatcher:
@@ -154,7 +154,7 @@ class ChatDispatcher:
         name = self.conversation.name
         if self._is_person and name and self.conversation.messages:
             later = f"agentkit chat --session {shown_word(name)}"
-            self._front.tell(f"Go on with: agentkit chat -c   (later: {later})", "dim")
+            self._front.tell(f"Continue with: agentkit chat -c   (later: {later})", "dim")
 
     def _run(self, prompt: str | Resumption) -> int:
         front, conversation = self._front, self.conversation
@@ -184,28 +184,28 @@ class ChatDispatcher:
             self._front.diff(changes)
         if changes and self._is_person:
             is_dry = self.conversation.order.dry_run
-            self._front.tell("Nothing of this was done: --dry-run." if is_dry else "/undo takes this back.", "dim")
+            self._front.tell("No changes were made: --dry-run." if is_dry else "/undo reverts this.", "dim")
 
     def _tell_end(self, result: RunResult[str], session: Session) -> int:
         if not self._is_person:
             return ended(result, session)
         if result.status == "paused":
             waiting = ", ".join(dict.fromkeys(pending.tool for pending in result.pending))
-            self._front.tell(f"The run waits for your answer about {waiting}. Go on with: /resume", "yellow")
+            self._front.tell(f"The run waits for your answer about {waiting}. Continue with: /resume", "yellow")
             return INTERRUPTED
         if result.error is None:
             return ANSWERED
         if result.status != "limit":
             tell_error(result.error)
             return FAILED
-        tell_error(limit_error(result), IGNORE_PRICE if is_unpriced(result) else "Go on with: /resume")
+        tell_error(limit_error(result), IGNORE_PRICE if is_unpriced(result) else "Continue with: /resume")
         return LIMIT
 
 
 HISTORY = "chat-history"
 """The file in the state folder that stores the input history."""
 
-_LEAVE = "To leave, press Ctrl-C once more, or Ctrl-D."
+_LEAVE = "To exit, press Ctrl-C once more, or Ctrl-D."
 
 
 def talk(order: AskOptions) -> int:

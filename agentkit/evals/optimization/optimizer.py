@@ -127,11 +127,15 @@ class Improvement(Generic[T]):
             return ["No gain: no candidate was better than the original, so the original stays in use."]
         if self.gain is None:
             return [
-                "Better on the training cases, but not measured on those held out: whether it is a gain is unknown.",
+                "Better on the training cases, but not measured on the held-out cases, so the gain is unknown.",
             ]
         if not self.is_better:
             return [f"No gain on the held-out cases, so the original stays in use: {self.gain}"]
-        doubt = ["The difference may be chance: more cases would tell."] if self.gain.p_value > _LIKELY_CHANCE else []
+        doubt = (
+            ["The difference may be due to chance; more cases would show whether it is real."]
+            if self.gain.p_value > _LIKELY_CHANCE
+            else []
+        )
         return [f"Held-out cases: {self.gain}", *doubt]
 
     def _course(self) -> list[str]:
@@ -335,8 +339,8 @@ def _refuse_shared(suite: Suite, held_out: Suite) -> None:
     shared = next((case for case in held_out.cases if case.text in known), None)
     if shared is not None:
         raise ConfigError(
-            f"The case {shared.id!r} is held out, and its prompt is among the training cases, too; "
-            "what is held out must be new to the search."
+            f"The case {shared.id!r} is held out, but its prompt is also among the training cases; held-out cases must "
+            "be new to the search."
         )
 
 

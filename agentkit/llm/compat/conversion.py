@@ -568,7 +568,7 @@ def _paired(messages: Sequence[Message]) -> Iterator[Message]:
             yield replace(result, call_id=call.id) if result else ToolMessage(call.id, call.name, _NO_RESULT)
 
 
-_NO_RESULT = "This call has no result: it was not executed, or its result is lost."
+_NO_RESULT = "This call has no result: it was not executed, or its result was lost."
 _LOST_CALL = "[The result of a call of {} that is not part of this conversation. No user said this.]"
 
 

@@ -264,7 +264,7 @@ BLOCKS = "content"
 
 _SENDABLE_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _DIGEST_CHARS = 8
-_NOTHING = EncodedEntry({"role": "user", "content": [{"type": "text", "text": "(Nothing was said.)"}]})
+_NOTHING = EncodedEntry({"role": "user", "content": [{"type": "text", "text": "(empty message)"}]})
 """First turn of a conversation that does not start with a user message, which the protocol requires."""
 
 

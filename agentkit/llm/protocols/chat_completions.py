@@ -536,7 +536,7 @@ _LEFT_OUT = {"audio", "executed_tools", "channel", FIELD}
 Reasoning parts of the content are sent back in the content.
 """
 
-BESIDE = "[What follows stands beside the result of"
+BESIDE = "[The following content belongs to the result of"
 """The start of a user message with the images and files of a tool result."""
 
 

@@ -300,7 +300,7 @@ class ResponsesReader:
     def finish(self, *, closed: bool) -> Response:
         """The complete response. Raises BadResponse if the stream was cut short."""
         if self._final is None and closed:
-            raise BadResponse("The stream ended without the event that completes the answer. Try again.")
+            raise BadResponse("The stream ended without its completion event. Try again.")
         if self._final is None:
             raise cut_short(len(str(self._text)))
         response = _response(self._final, self._items(self._final.get("output")))

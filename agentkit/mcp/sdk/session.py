@@ -301,8 +301,8 @@ class MCPConnection:
                 break
             if cursor is None:
                 return found
-        told = kind.replace("_", " ")
-        raise ToolError(f"The server offers more than {most} {told}, or has too many pages.")
+        noun = kind.replace("_", " ")
+        raise ToolError(f"The server offers more than {most} {noun}, or has too many pages.")
 
     async def _asking(self, question: Awaitable[Any]) -> Any:
         """Await a request and translate errors. Raises ToolError."""
@@ -442,10 +442,10 @@ class _State:
 
         caller = self._asked()
         if caller is None or caller.llm is None:
-            return types.ErrorData(code=_USER_REFUSED, message="There is nobody to approve it, or no model.")
+            return types.ErrorData(code=_USER_REFUSED, message="There is no approver, or no model.")
         prompt = content_text(tuple(blocks_of(prompt_of(params.messages))))
         arguments = {"prompt": prompt, "system_prompt": params.system_prompt or "", "max_tokens": params.max_tokens}
-        reason = "It asks your model for an answer, at your cost, and gets the answer."
+        reason = "It sends a prompt to your model, at your cost, and receives the answer."
         with self._paused():
             answer = await caller.approved("ask_model", arguments, SAMPLING, reason)
             if answer.approval in (Approval.NO, Approval.LATER) or answer.arguments is not None:
@@ -675,8 +675,8 @@ def _described_field(field: Mapping[str, Any]) -> str:
     titled = field.get("oneOf") or items.get("anyOf") or ()
     choices = choices or [f"{each.get('const')} ({each.get('title')})" for each in titled]
     several = "any of" if field.get("type") == "array" else "one of"
-    told = [field.get("description") or field.get("title") or field.get("type", "any value")]
-    return f"{told[0]}; {several} {', '.join(map(str, choices))}" if choices else str(told[0])
+    parts = [field.get("description") or field.get("title") or field.get("type", "any value")]
+    return f"{parts[0]}; {several} {', '.join(map(str, choices))}" if choices else str(parts[0])
 
 
 def _first_line(error: BaseException) -> str:

@@ -43,7 +43,7 @@ async def bound(response: httpx2.Response, most_bytes: int = MAX_RESPONSE_BYTES)
     content type, as are those with a smaller limit.
     """
     if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
-        raise httpx2.DecodingError("its answer is compressed, which nobody asked for", request=response.request)
+        raise httpx2.DecodingError("its response is compressed, which was not requested", request=response.request)
     is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
     if not is_stream or not response.is_success or most_bytes < MAX_RESPONSE_BYTES:
         response.stream = _Bounded(response.stream, most_bytes)

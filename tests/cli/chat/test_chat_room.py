@@ -28,7 +28,7 @@ def test_changes_are_shown_and_taken_back(room_with, notes, tmp_path):
         assert room.take("Write it.") == 0
         assert "+hello" in notes.text
         room.take("Write another.")
-        assert notes.text.endswith("/undo takes this back.")
+        assert notes.text.endswith("/undo reverts this.")
         room.take("/undo")
         assert (tmp_path / "note.txt").read_text() == "hello"
         room.take("/undo")
@@ -64,7 +64,7 @@ def test_a_dry_run_says_so(room_with, notes, tmp_path):
     with FakeServer(WRITE, "One.") as server:
         room_with(server, approve=lambda _: True, dry_run=True).take("Write it.")
     assert "+hello" in notes.told[0]
-    assert notes.told[1] == "Nothing of this was done: --dry-run."
+    assert notes.told[1] == "No changes were made: --dry-run."
     assert list(tmp_path.iterdir()) == []
 
 
@@ -99,7 +99,7 @@ def test_retry_of_the_first_prompt_and_of_what_failed(room_with):
         assert room.take("/retry") == 0
         assert room.take("/retry") == 0
         assert texts(server) == ["first"]
-        with pytest.raises(SessionError, match="Nothing has been asked yet"):
+        with pytest.raises(SessionError, match="There is no prompt to repeat yet"):
             room_with(server).take("/retry")
 
 
@@ -138,7 +138,7 @@ def test_what_was_said_before_ctrl_c_is_kept(room_with, notes):
         room = room_with(server)
         interrupted(notes, TextDelta)
         assert room.take("Count.") == 130
-        assert notes.text == "Stopped. The answer so far is stored; /retry asks again."
+        assert notes.text == "Stopped. The answer so far is stored; /retry repeats the prompt."
         room.take("Go on.")
         count, said, more = texts(server)
     assert (count, more) == ("Count.", "Go on.")
@@ -203,7 +203,7 @@ def test_a_limit_and_what_goes_on_from_it(room_with, notes, capsys):
     with FakeServer(SUM, SUM, "So far.", "Four.") as server:
         room = room_with(server, limits=("tool_calls=1",))
         assert room.take("loop") == 3
-        assert capsys.readouterr().err.endswith("\nGo on with: /resume\n")
+        assert capsys.readouterr().err.endswith("\nContinue with: /resume\n")
         room.conversation.change(limits=("tool_calls=10",))
         assert room.take("/resume") == 0
         assert notes.events[-1].result.output == "Four."
@@ -214,7 +214,7 @@ def test_a_run_that_waits_goes_on(room_with, notes, tmp_path):
     with FakeServer(WRITE, "Done.") as server:
         room = room_with(server, approve=lambda _: Approval.LATER, session="trip")
         assert room.take("Write it.") == 130
-        assert notes.text == "The run waits for your answer about write_file. Go on with: /resume"
+        assert notes.text == "The run waits for your answer about write_file. Continue with: /resume"
         room = room_with(server, approve=lambda _: True, session="trip")
         assert "A run of this session did not end. To continue it: /resume" in notes.text
         assert room.take("/resume") == 0
@@ -251,7 +251,7 @@ def test_leaving_says_how_to_go_on(room_with, notes):
         assert notes.text == ""
         room.take("hi")
         room.leave()
-        assert notes.text == "Go on with: agentkit chat -c   (later: agentkit chat --session 'my trip')"
+        assert notes.text == "Continue with: agentkit chat -c   (later: agentkit chat --session 'my trip')"
         room = room_with(server, no_session=True)
         room.take("hi")
         room.leave()

@@ -27,7 +27,7 @@ def test_a_conversation_at_a_terminal(at_terminal):
         code, last = chat.ends()
     (session,) = Session.summaries()
     assert (code, session.runs, session.name.startswith("how-much-is-1250-")) == (0, 2, True)
-    assert f"Go on with: agentkit chat -c   (later: agentkit chat --session {session.name})" in last
+    assert f"Continue with: agentkit chat -c   (later: agentkit chat --session {session.name})" in last
     assert server.requests[-1].json["messages"][1]["content"] == "How much is 1250 * 0.17?"
 
 
@@ -74,12 +74,12 @@ def test_ctrl_c_stops_the_answer_and_twice_leaves(at_terminal):
         chat.say("Count.")
         chat.until("two")
         chat.type("\x03")
-        chat.until("Stopped. The answer so far is stored; /retry asks again.")
+        chat.until("Stopped. The answer so far is stored; /retry repeats the prompt.")
         chat.say("Go on.")
         chat.until("Seven.")
         chat.until("> ")
         chat.type("half a prompt\x03\x03")
-        chat.until("To leave, press Ctrl-C once more, or Ctrl-D.")
+        chat.until("To exit, press Ctrl-C once more, or Ctrl-D.")
         chat.until("> ")
         chat.type("\x03")
         assert chat.ends()[0] == 0
@@ -126,7 +126,7 @@ def test_commands_are_completed(at_terminal):
         chat.type("\t sys")
         chat.until("unasked, too")  # only what changes is drawn: of the line above, not every letter
         chat.type("\t\r")
-        chat.until("SYSTEM: what changes this machine runs unasked, too")
+        chat.until("SYSTEM: tools that change this machine also run without approval")
         chat.say("/quit")
         assert chat.ends()[0] == 0
 
@@ -143,7 +143,7 @@ def test_a_terminal_that_can_only_print(at_terminal):
         chat.say("/clear")
         chat.until("A new conversation.")
         chat.say("/edit")
-        chat.until("Nothing was written, so nothing is asked.")
+        chat.until("The prompt is empty, so nothing was sent.")
         chat.say("/nonsense")
         chat.until("The command /nonsense does not exist.")
         chat.say("")
@@ -153,7 +153,7 @@ def test_a_terminal_that_can_only_print(at_terminal):
         chat.type("\x04")
         code, last = chat.ends()
     assert (code, "\x1b" in chat.raw) == (0, False)
-    assert "Go on with: agentkit chat -c" in last
+    assert "Continue with: agentkit chat -c" in last
 
 
 def test_a_dumb_terminal_shows_where_it_goes_on(at_terminal, command, tmp_path, monkeypatch):
@@ -229,7 +229,7 @@ def test_what_must_be_approved_is_approved_unseen_with_yes(at_terminal, tmp_path
         chat.until("Warning: -y approves every call")
         chat.say("Write it.")
         chat.until("Done.")
-        chat.until("/undo takes this back.")
+        chat.until("/undo reverts this.")
         chat.say("/quit")
         chat.ends()
     assert (tmp_path / "a.txt").read_text() == "hello"

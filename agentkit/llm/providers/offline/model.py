@@ -192,7 +192,7 @@ class OfflineModel:
             raw = self._ask([tool], text, MAX_TOKENS)
             if read := form.read(raw):
                 return _Answer(json.dumps(form.settled(read, raw, text), ensure_ascii=False), raw=raw)
-        raise BadResponse(f"The offline model finds no {wanted.name} in the text.")
+        raise BadResponse(f"The offline model cannot find {wanted.name} in the text.")
 
     def _ask(self, tools: Sequence[Mapping[str, Any]], text: str, max_tokens: int) -> Mapping[str, Any]:
         """The engine's envelope for a text; `network` is none or open, depending on what its process could reach."""
@@ -280,7 +280,8 @@ def _last_words(messages: Sequence[Message]) -> str:
     texts = [part for part in parts if isinstance(part, str)]
     if len(texts) < len(parts):
         raise Rejected(
-            "The offline model reads text only, no images or files. Use one that sees, such as one of OpenAI's."
+            "The offline model reads text only, no images or files. Use a model with image input, such as one of "
+            "OpenAI's."
         )
     return "\n".join(texts).strip()
 
@@ -298,7 +299,7 @@ def _accepted(messages: Sequence[Message]) -> tuple[ProposedCall, ...]:
 def _permitted(request: Request) -> tuple[ToolSpec, ...]:
     """The tools that `tool_choice` permits: none, all, or the named one. Raises ConfigError for a hosted tool."""
     if hosted := next((spec.name for spec in request.tools if spec.hosted is not None), ""):
-        raise ConfigError(f"The offline model has no tools of its own such as {hosted!r}; give the agent another tool.")
+        raise ConfigError(f"The offline model has no hosted tools such as {hosted!r}. Give the agent a local tool.")
     choice = request.settings.get("tool_choice")
     if isinstance(choice, Mapping):
         choice = choice.get("name") or (choice.get("function") or {}).get("name")
@@ -329,20 +330,20 @@ def _shortened(question: Question) -> str:
 def _unable(question: Question, tools: Sequence[ToolSpec], judgment: CallValidation | None = None) -> str:
     """Explain why no tool was called, and what this model can and cannot do."""
     if not tools:
-        return _ABILITY.format("there is no tool here")
+        return _ABILITY.format("there are no tools")
     if question.small and (line := _small_talk(question, tools)):
         return line
     if question.small:
         why = ""
     elif question.negated:
-        why = "I read this as a wish not to do something, so I did nothing. "
+        why = "I understood this as a request not to do something, so I did nothing. "
     elif judgment and judgment.unclear:
         entries = " and ".join(name for _, name in judgment.unclear)
         why = f"I would use {judgment.unclear[0][0]}, but I am not sure what its {entries} should be. "
     elif not question.personal and (wanting := unfilled(question, tools)):
-        why = f"I would use {wanting.spec.name}, but I do not see its {' and '.join(wanting.missing)}. "
+        why = f"I would use {wanting.spec.name}, but I could not find its {' and '.join(wanting.missing)}. "
     else:
-        why = "No tool here fits this. "
+        why = "None of the tools fits this request. "
     return f"{why}{_ABILITY.format(f'the tools here are {_nearest(question, tools)}')}"
 
 
@@ -475,10 +476,10 @@ _YES = re.compile(
     r"(?:yes|yeah|yep|sure|ok|okay|right|correct|exactly|do it|go ahead)(?:,? (?:please|do))?[.!]*", re.IGNORECASE
 )
 _ABILITY = (
-    "I am the offline model: I pass a request on to a tool and report what comes of it; {0}. I cannot chat or answer "
+    "I am the offline model: I pass a request on to a tool and report its result; {0}. I cannot chat or answer "
     "from knowledge. For a model that can, set the key of a provider, such as OPENAI_API_KEY."
 )
-_TOO_LONG = "The offline model reads short requests only: this one has {0:,} characters where it can read {1:,}."
+_TOO_LONG = "The offline model reads short requests only: this one has {0:,} characters, and the limit is {1:,}."
 
 
 MAX_TOKENS = 384
@@ -517,7 +518,7 @@ class ExtractionForm:
             raise BadResponse(f"The offline model does not find all of {self.name} in the text: {', '.join(absent)}.")
         if lost := left_out(fields, self._schema, text):
             raise BadResponse(
-                f"The offline model read only a part of {self.name} in the text; it left out: {', '.join(lost)}."
+                f"The offline model found only a part of {self.name} in the text; missing: {', '.join(lost)}."
             )
         confidence = envelope.get("confidence") or 0
         doubtful = doubtful_fields(fields, self._schema, text) + repeated(fields, self._schema, text)
