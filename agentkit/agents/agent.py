@@ -19,9 +19,9 @@ from agentkit.agents.result import Answers, AsyncRunStream, Resumption, RunFinis
 from agentkit.agents.run_config import LINEAGE, HandoffTarget, Instruction, agent_tool, durable_scope, reachable
 from agentkit.agents.runner import MapOptions, ResumeOptions, Runner, RunOptions, Work
 from agentkit.agents.tool_policy import CallProgress
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, Postponed, ToolError
 from agentkit.events import Approved, Event, HistoryGiven, RequestStarted, RunEnded, TextDelta, ToolCallPostponed
-from agentkit.levels import SafetyLevel
 from agentkit.llm.pricing import cost_of
 from agentkit.llm.protocols.chat_completions import encode_message
 from agentkit.messages import Message, Pause, without_extra
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from agentkit.agents.guardrails import GuardrailFunction, MiddlewareFunction
     from agentkit.agents.options import Unlabelled
     from agentkit.agents.result import GivenApprover
-    from agentkit.levels import Level
+    from agentkit.decisions import Level
     from agentkit.llm.client import LLM
     from agentkit.safety.policy import Policy
     from agentkit.safety.rules import Rule

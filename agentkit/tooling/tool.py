@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast, overload
 from weakref import WeakSet
 
-from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict
+from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Level, SafetyLevel, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError
-from agentkit.levels import Level, SafetyLevel
 from agentkit.messages import ToolResult, ToolSpec
 from agentkit.safety.approval import NO_PREVIEW, CallPreview
 from agentkit.suggestions import refuse_made
@@ -82,9 +81,9 @@ def unconfirmed(decision: Decision) -> Decision:
     return Decision(Verdict.DENY, UNCONFIRMED, reason, decision.evidence, _CONFIRM, decision.level, decision.egress)
 
 
-def check_judge_context(judge: Judge | None, name: str, value: Any) -> None:
+def check_judge_context(judge: Judge, name: str, value: Any) -> None:
     """Raise ConfigError if the run's context is not of the type that the judge expects."""
-    of_run = None if judge is None else run_parameter_of(judge)
+    of_run = run_parameter_of(judge)
     if of_run is not None:
         check_value(value, [of_run.parameter], f"The judge of {name}")
 
@@ -234,7 +233,8 @@ class Tool(reflection.Portable, Generic[P, R]):
         paths: Iterable[str] = (),
         **unknown: NoReturn,
     ) -> None:
-        refuse_made(Tool, unknown)
+        if unknown:
+            refuse_made(Tool, unknown)
         bare = _bare(function)
         may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
         self.__dict__.update(
@@ -406,7 +406,8 @@ class Tool(reflection.Portable, Generic[P, R]):
     def check_context(self, value: Any) -> None:
         """Raise ConfigError if the tool cannot be used in a run with this `context=`."""
         self._parameters.check_context(value)
-        check_judge_context(self._judge, self.name, value)
+        if self._judge is not None:
+            check_judge_context(self._judge, self.name, value)
 
     @property
     def judged_by(self) -> Judge | None:

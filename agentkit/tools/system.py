@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
-from agentkit.decisions import Decision, Label, Verdict
+from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import SandboxError, ToolError
 from agentkit.git import repository as git_repository
 from agentkit.git.repository import Repository
 from agentkit.git.settings import programs_in
-from agentkit.levels import SafetyLevel
 from agentkit.safety.approval import CallPreview
 from agentkit.safety.shell.variables import HOME
 from agentkit.sandbox.git_access import create_missing_settings, repository_of, search

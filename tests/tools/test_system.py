@@ -10,9 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agentkit.decisions import Label, Verdict
+from agentkit.decisions import Label, SafetyLevel, Verdict
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 from agentkit.sandbox.guard.module_facades import TABLE
 from agentkit.sandbox.isolation import MECHANISMS
 from agentkit.sandbox.process import Confinement, command_boundary

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentkit.decisions import Verdict
-from agentkit.levels import SafetyLevel
+from agentkit.decisions import SafetyLevel, Verdict
 from agentkit.safety.shell import check_examples, judge_command, tables
 
 ATTACKS = Path(__file__).parents[1] / "attacks"
