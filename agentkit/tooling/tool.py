@@ -17,7 +17,7 @@ from agentkit.safety.approval import NO_PREVIEW, CallPreview
 from agentkit.suggestions import refuse_made
 from agentkit.tooling import execution
 from agentkit.tooling import signature as reflection
-from agentkit.tooling.arguments import copied
+from agentkit.tooling.arguments import copied, shown
 from agentkit.tooling.results import BAD_ARGUMENTS, denial, fault, is_long, objection, returned, told
 from agentkit.tooling.run_context import (
     CONTEXT,
@@ -345,7 +345,9 @@ class Tool(reflection.Portable, Generic[P, R]):
         try:
             checked = self.check(arguments)
         except BadArguments as error:
-            return {}, Decision(Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=str(arguments)[:MOST_EVIDENCE_CHARS])
+            return {}, Decision(
+                Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=shown(arguments)[:MOST_EVIDENCE_CHARS]
+            )
         return checked, judgment(self._judge, self.name, self.level, checked, run)
 
     def invoke(

@@ -334,6 +334,9 @@ def _created_notes(outcome: ProcessOutcome) -> list[str]:
         )
     if created.left:
         notes.append(f"It created {', '.join(created.left[:_MAX_NAMED])}, which other programs run or obey later.")
+    if outcome.appeared:
+        names = _listed(outcome.appeared)
+        notes.append(f"Files with secrets appeared while it ran: {names}. The output is without the values in them.")
     if outcome.unsearched:
         notes.append(f"Not all of the workspace was searched for secrets and settings: {outcome.unsearched}.")
     return notes
