@@ -69,6 +69,7 @@ from agentkit.sessions.run_state import RunState
 from agentkit.sessions.session import Session, SessionRun
 from agentkit.tooling.run_context import ContextType, RunContext
 from agentkit.tracing.listeners import (
+    NOWHERE,
     ContextListener,
     Listener,
     ModelRequest,
@@ -95,6 +96,7 @@ class ActiveRun:
         self._agent, self._session, self._run, self._loop = agent, task.session, run, loop
         self._parent = LINEAGE.get().context.run
         self._is_over = False
+        self._origin: tuple[tuple[object, ...], Origin] = ((), NOWHERE)
         self._partial_answer: PartialAnswer | None = None
         loop.inbox = task.inbox
         around = [listener for listener in agent.listeners if is_surrounding(listener)]
@@ -113,11 +115,14 @@ class ActiveRun:
 
     def origin(self) -> Origin:
         """The origin of the current events of the run."""
-        loop, session = self._loop, self._session
-        described = getattr(loop.plan.lead, "description", None) or ""
-        return Origin(
-            loop.run.id, loop.plan.agent, self._parent, stored_name(session), loop.iteration, description=described
-        )
+        loop = self._loop
+        agent, name = loop.plan.agent, stored_name(self._session)
+        place = (loop.plan.lead, agent, name, loop.iteration)
+        if self._origin[0] != place:  # built once for all events of an iteration
+            described = getattr(loop.plan.lead, "description", None) or ""
+            origin = Origin(loop.run.id, agent, self._parent, name, loop.iteration, description=described)
+            self._origin = place, origin
+        return self._origin[1]
 
     def events(self, event: Event, *, streaming: bool) -> list[Event]:
         """Store and emit an event of the loop; returns the events for the caller. A failure is noted in `failure`."""
