@@ -68,7 +68,7 @@ from agentkit.safety.data_flow import labels_of
 from agentkit.sessions.run_log import SessionRun
 from agentkit.sessions.run_state import RunState
 from agentkit.sessions.session import Session
-from agentkit.tooling.run_context import ContextType, RunContext
+from agentkit.tooling.run_context import ContextType, RunContext, RunResources
 from agentkit.tracing.listeners import (
     ContextListener,
     Listener,
@@ -96,6 +96,7 @@ class ActiveRun:
         self._agent, self._session, self._run, self._loop = agent, task.session, run, loop
         self._parent = LINEAGE.get().context.run
         self._is_over = False
+        self._resources = loop.plan.context.resources or RunResources()
         self._partial_answer = PartialAnswer(lambda: loop.plan.answers)
         loop.inbox = task.inbox
         around = [listener for listener in agent.listeners if is_surrounding(listener)]
@@ -110,6 +111,7 @@ class ActiveRun:
                 self._emit(RunLeft("" if isinstance(error, GeneratorExit) else error_text(error)), is_last=True)
         finally:
             self._agent.count_usage(self._loop.asking.left)
+            self._resources.close()
             self._run.close()
 
     def origin(self) -> Origin:
@@ -639,7 +641,12 @@ class Runner(HandoffTarget):
         stops, stopped_above = self._stops, lineage.context.stopping
         session = stored_name(task.session)
         context = RunContext(
-            task.context, self.name, run.id, session, stopping=lambda: self._stops != stops or stopped_above()
+            task.context,
+            self.name,
+            run.id,
+            session,
+            stopping=lambda: self._stops != stops or stopped_above(),
+            resources=RunResources(),
         )
         record = run.progress.record
         label = "" if isinstance(task.prompt, Resumption) else content_text(task.prompt)
