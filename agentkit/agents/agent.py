@@ -115,9 +115,7 @@ class MapMixin(Runner, Generic[T]):
         scope = self._batch_scope(options)
         how: dict[str, Any] = {"limits": limits, "progress": progress, "executor": executor, "scope": scope}
         results = await self._batch("amap", prompts, concurrency, options, **how).arun()
-        if scope is not None:
-            scope.settle(results)
-        return results
+        return results if scope is None else scope.run(lambda: results)
 
     def _batch_scope(self, options: Mapping[str, Any]) -> BatchScope | None:
         """The place of the batch in a durable function."""

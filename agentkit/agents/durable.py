@@ -303,10 +303,6 @@ class FunctionRun(DurableScope):
     def wait(self, when: datetime) -> None:
         """Wait until a time, which is stored at the first call."""
 
-    @abstractmethod
-    def begin_agent(self, name: str) -> int:
-        """The number of a step that is a run of an agent, or a batch."""
-
     @property
     def is_here(self) -> bool:
         """Whether the current code is that of the function, and not of a tool that an agent in it uses."""
@@ -344,19 +340,25 @@ class FunctionRun(DurableScope):
         dollars = 0.0 if cost is None else cost.dollars
         return Spending(usage.input_tokens, usage.output_tokens, dollars, Counter(tool_calls=calls))
 
-    def conversation(self, agent: Runner, prompt: Prompt) -> tuple[int, Session, RunResult[Any] | None]:
-        """The number and the session of a run of an agent, and its stored result so far.
+    def conversation(
+        self, number: int, agent: Runner, prompt: Prompt
+    ) -> tuple[Session, Callable[[], RunResult[Any] | None]]:
+        """The session of a run of an agent, and a function that returns its stored result so far.
 
-        An agent that remembers has one session for all its runs. Raises SessionError for another agent or prompt.
+        An agent that remembers has one session for all its runs. The function raises SessionError for another prompt.
         """
-        number = self.begin_agent(agent.name)
         entry = self._conversations.get(id(agent)) if agent.remember else None
         session = entry[1] if entry else self.agent_session(number)
         place = entry[2] if entry else 0
         self._conversations[id(agent)] = agent, session, place + 1
+        return session, partial(self._stored_result, number, agent, prompt, session, place)
+
+    def _stored_result(
+        self, number: int, agent: Runner, prompt: Prompt, session: Session, place: int
+    ) -> RunResult[Any] | None:
         runs = _runs_in(session.entries)
         if place >= len(runs):
-            return number, session, None
+            return None
         run, state = runs[place]
         began = next((each for each in state.milestones if isinstance(each, RunStarted)), None)
         if began is None or (began.prompt != content_from(prompt) and not agent.answer_validator.of("prompt")):
@@ -364,7 +366,7 @@ class FunctionRun(DurableScope):
                 f"Step {number} of {self.function.name} in the session {self.session.name!r} gives {agent.name} "
                 f"another prompt than before. {_SAME}"
             )
-        return number, session, rebuilt(agent, session, run, state)
+        return rebuilt(agent, session, run, state)
 
     def agent_session(self, number: int) -> Session:
         """The session of the agent's run, or batch, of this number."""
@@ -476,10 +478,6 @@ class DurableRun(FunctionRun):
             )
         return number, known
 
-    def begin_agent(self, name: str) -> int:
-        """The number of a run of an agent, or of a batch."""
-        return self.begin(name)[0]
-
     def step(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Call a function, or return its stored result. Raises StepFailed."""
         call = StepCall.begin(self, function, args, kwargs)
@@ -530,17 +528,19 @@ class DurableRun(FunctionRun):
         """Store that a run of an agent ended. Raises _Pause if it waits for a person."""
         if result.status == "paused":
             with self._lock:
-                self.pending += [replace(each, id=f"{number}/{each.id}") for each in result.pending]
+                self.pending += pending_in({str(number): result})
             raise _Pause
         if self.steps.get(number) is None and result.status == "done":
             self.record(StepRecorded(number, agent.name, "done", "", result.text, session.name))
 
     def events(self, agent: Runner, prompt: Prompt, **given: Any) -> Generator[Event, None, None]:
         """The events of a run of an agent in this function; of a finished one only the last."""
-        number, session, earlier = self.conversation(agent, prompt)
-        stored = _finished(earlier)
+        number, _ = self.begin(agent.name)
+        session, stored_result = self.conversation(number, agent, prompt)
+        earlier = stored_result()
         given["session"] = session
-        with closing(stored or agent.events(self._work(number, prompt, earlier), **given)) as events:
+        work = work_of(prompt, earlier, self.answer_to(number))
+        with closing(_finished(earlier) or agent.events(work, **given)) as events:
             for event in events:
                 if isinstance(event, RunFinished):
                     self.settle(number, agent, session, event.result)
@@ -548,23 +548,20 @@ class DurableRun(FunctionRun):
 
     async def aevents(self, agent: Runner, prompt: Prompt, **given: Any) -> AsyncGenerator[Event, None]:
         """Async version of `events`."""
-        number, session, earlier = self.conversation(agent, prompt)
+        number, _ = self.begin(agent.name)
+        session, stored_result = self.conversation(number, agent, prompt)
+        earlier = stored_result()
         given["session"] = session
         if earlier is not None and earlier.status == "done":
             self.settle(number, agent, session, earlier)
             yield RunFinished(earlier)
             return
-        async with aclosing(agent.aevents(self._work(number, prompt, earlier), **given)) as events:
+        work = work_of(prompt, earlier, self.answer_to(number))
+        async with aclosing(agent.aevents(work, **given)) as events:
             async for event in events:
                 if isinstance(event, RunFinished):
                     self.settle(number, agent, session, event.result)
                 yield event
-
-    def _work(self, number: int, prompt: Prompt, earlier: RunResult[Any] | None) -> Prompt | Resumption:
-        """The prompt of a new run, or the run to continue, with the person's answers if it waits."""
-        if earlier is None:
-            return prompt
-        return Resumption(earlier, self.answer_to(number) if earlier.status == "paused" else None)
 
     def map_runs(self, agent: Runner) -> BatchScope:
         """The session of a batch, whose runs are in sessions below it, and what becomes of its waiting calls."""
@@ -572,19 +569,26 @@ class DurableRun(FunctionRun):
         session = self.agent_session(number)
         if known is None:
             self.record(StepRecorded(number, f"{agent.name}.map", "done", "", "", session.name))
-        return BatchScope(session, partial(self.answer_to, number), partial(self._settle_batch, number))
 
-    def _settle_batch(self, number: int, results: Sequence[RunResult[Any]]) -> None:
-        """Raise _Pause if runs of a batch wait for a person."""
-        waiting = [
-            replace(each, id=f"{number}/{index}/{each.id}")
-            for index, result in enumerate(results)
-            if result.status == "paused"
-            for each in result.pending
-        ]
-        if waiting:
-            self.pending += waiting
-            raise _Pause
+        def run(start: Callable[[], list[RunResult[Any]]]) -> list[RunResult[Any]]:
+            results = start()
+            self.pending += pending_in({f"{number}/{index}": result for index, result in enumerate(results)})
+            if any(result.status == "paused" for result in results):
+                raise _Pause
+            return results
+
+        return BatchScope(session, partial(self.answer_to, number), run)
+
+
+def pending_in(results: Mapping[str, RunResult[Any]]) -> list[Pending]:
+    """The calls that wait in paused runs, under ids that begin with the place of their run."""
+    paused = {place: result for place, result in results.items() if result.status == "paused"}
+    return [replace(each, id=f"{place}/{each.id}") for place, result in paused.items() for each in result.pending]
+
+
+def work_of(prompt: Prompt, earlier: RunResult[Any] | None, answers: Any) -> Prompt | Resumption:
+    """The prompt of a new run, or the run to continue, with the person's answers if it waits."""
+    return prompt if earlier is None else Resumption(earlier, answers if earlier.status == "paused" else None)
 
 
 def _finished(result: RunResult[Any] | None) -> Generator[RunFinished[Any], None, None] | None:
@@ -624,8 +628,7 @@ class StepCall:
         cls, run: DurableRun, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Self:
         """Give the call the next number. Raises SessionError if another step is stored under it."""
-        known_as = getattr(function, "__qualname__", None) or getattr(function, "name", None)
-        name, digest = known_as or type(function).__qualname__, _digest([args, kwargs])
+        name, digest = name_of(function), _digest([args, kwargs])
         return cls(run, function, args, kwargs, name, digest, *run.begin(name, digest))
 
     def perform(self) -> Any:
@@ -633,7 +636,7 @@ class StepCall:
         if self.known is not None:
             return self._stored(self.known)
         try:
-            with _outside():
+            with outside_of_run():
                 value = self.function(*self.args, **self.kwargs)
         except Exception as error:
             raise self._failed(error) from error
@@ -644,7 +647,7 @@ class StepCall:
         if self.known is not None:
             return self._stored(self.known)
         try:
-            with _outside():
+            with outside_of_run():
                 value = await self.function(*self.args, **self.kwargs)
         except Exception as error:
             raise self._failed(error) from error
@@ -702,6 +705,11 @@ step = Step()
 """Calls functions in a durable function: `step(f, x)`, `step.map(f, items)`."""
 
 
+def name_of(function: Callable[..., Any]) -> str:
+    """The name of a step that calls a function."""
+    return getattr(function, "__qualname__", None) or getattr(function, "name", None) or type(function).__qualname__
+
+
 def _digest(given: Any) -> str:
     """A digest of arguments; values that are not JSON count by their type."""
     text = json.dumps(given, sort_keys=True, default=lambda value: type(value).__qualname__)
@@ -709,7 +717,7 @@ def _digest(given: Any) -> str:
 
 
 @contextmanager
-def _outside() -> Generator[None, None, None]:
+def outside_of_run() -> Generator[None, None, None]:
     """Within a step, other steps and agents are not stored: the step is, as a whole."""
     token = DURABLE.set(None)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import field, replace
@@ -342,18 +342,12 @@ def _about(lead: HandoffTarget) -> str:
 class BatchScope:
     """A batch of a durable function: the session above those of its runs, and the answers to their waiting calls.
 
-    `settle` leaves the function if a run waits for a person.
+    `run` returns the results of `start`, or leaves the function if a run waits for a person.
     """
 
     session: Session
     answers: Callable[[], Any]
-    settle: Callable[[Sequence[Any]], None]
-
-    def run(self, start: Callable[[], list[Any]]) -> list[Any]:
-        """Run the batch that `start` runs."""
-        results = start()
-        self.settle(results)
-        return results
+    run: Callable[[Callable[[], list[Any]]], list[Any]]
 
 
 class DurableScope(ABC):
