@@ -67,7 +67,7 @@ from agentkit.safety.approval import Grants
 from agentkit.safety.data_flow import labels_of
 from agentkit.sessions.run_state import RunState
 from agentkit.sessions.session import Session, SessionRun
-from agentkit.tooling.run_context import ContextType, RunContext
+from agentkit.tooling.run_context import ContextType, RunContext, RunResources
 from agentkit.tracing.listeners import (
     NOWHERE,
     ContextListener,
@@ -97,6 +97,7 @@ class ActiveRun:
         self._parent = LINEAGE.get().context.run
         self._is_over = False
         self._origin: tuple[tuple[object, ...], Origin] = ((), NOWHERE)
+        self._resources = loop.plan.context.resources or RunResources()
         self._partial_answer: PartialAnswer | None = None
         loop.inbox = task.inbox
         around = [listener for listener in agent.listeners if is_surrounding(listener)]
@@ -111,6 +112,7 @@ class ActiveRun:
                 self._emit(RunLeft("" if isinstance(error, GeneratorExit) else error_text(error)), is_last=True)
         finally:
             self._agent.count_usage(self._loop.asking.left)
+            self._resources.close()
             self._run.close()
 
     def origin(self) -> Origin:
@@ -652,7 +654,12 @@ class Runner(HandoffTarget):
         stops, stopped_above = self._stops, lineage.context.stopping
         session = stored_name(task.session)
         context = RunContext(
-            task.context, self.name, run.id, session, stopping=lambda: self._stops != stops or stopped_above()
+            task.context,
+            self.name,
+            run.id,
+            session,
+            stopping=lambda: self._stops != stops or stopped_above(),
+            resources=RunResources(),
         )
         record = run.progress.record
         prompt = task.prompt
