@@ -74,7 +74,7 @@ class HumanApproval:
         agent, arguments = str(waits.inner_run.get("agent", "")), arguments_of(call)
         arguments = arguments if isinstance(arguments, dict) else {"arguments": arguments}
         request = ApprovalRequest(agent, call.name, arguments, waits.decision, waits.folder, call.id, self.within)
-        answer = yield from self._asked(step, request)
+        answer = yield from self._asked(request, self.plan.prepared_answer(call))
         if answer.answer != Approval.LATER:
             yield from tell(self.run, answer)
         return answer.answer != Approval.LATER
@@ -85,7 +85,7 @@ class HumanApproval:
         if answer is None:
             asked = Decision(Verdict.ASK, WORDS, step.question)
             request = ApprovalRequest(self.plan.agent, step.call.name, {}, asked, "", step.call.id, self.within)
-            answer = yield from self._asked(step, request)
+            answer = yield from self._asked(request, self.plan.prepared_answer(step.call))
             if answer.answer == Approval.LATER or answer.text == NOBODY.text:
                 return None
             yield from tell(self.run, answer)
@@ -121,7 +121,7 @@ class HumanApproval:
             given = self.plan.prepared_answer(step.call)
             if waits is None or given is None:  # else the answer is about the diff that was shown then
                 then = with_diff(request.bound, preview.diff)
-            answer = yield from self._asked(step, replace(request, arguments=copied(judged.arguments)), given)
+            answer = yield from self._asked(replace(request, arguments=copied(judged.arguments)), given)
             if answer.answer == Approval.LATER and decision.allowed:  # by an approval given since for a similar call
                 return replace(judged, decision=decision, by_person=True, bound=bound)
             if answer.answer == Approval.LATER:
@@ -143,9 +143,10 @@ class HumanApproval:
         return replace(judged, decision=answered(judged.decision, ApproverAnswer(Approval(said.answer), said.text)))
 
     def _asked(
-        self, step: Step, request: ApprovalRequest, given: Approver | None = None
+        self, request: ApprovalRequest, prepared: Approver | None
     ) -> Generator[Event | Question, None, Approved]:
-        approve, left = given or self.plan.prepared_answer(step.call) or self.plan.approve, self.budget.seconds_left
+        """The prepared answer, or that of the run's approver."""
+        approve, left = prepared or self.plan.approve, self.budget.seconds_left
         late = self.budget.out_of_time() if left <= 0 else None
         if late is not None:  # do not ask about a call that cannot run any more
             return Approved(request.call_id, Approval.NO.value, late.reason)

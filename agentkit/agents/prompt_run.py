@@ -34,7 +34,8 @@ class Job:
     """One prompt of a batch: its index from 0, how often an executor lost it, and the result so far if it had to wait.
 
     `saved` is the result so far, serialised for another process; `is_alone` is True if no other run of the batch is
-    active. `options` are those of each run; their `session` is the parent of the runs' sessions.
+    active. `options` are those of each run; their `session` is the parent of the runs' sessions. `answers` are those of
+    a person to the calls that wait in an earlier run.
     """
 
     index: int
@@ -44,6 +45,16 @@ class Job:
     saved: str = ""
     is_alone: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
+    answers: Any = None
+
+
+def answers_under(answers: Any, name: str) -> Any:
+    """The person's answers whose ids begin with `name/`, by the rest of the ids; or the one answer to all."""
+    if not isinstance(answers, Mapping):
+        return answers
+    parts = {str(key).partition("/")[::2]: value for key, value in answers.items()}
+    own = {rest: value for (first, rest), value in parts.items() if first == name}
+    return own.get("", own or None)
 
 
 @dataclass(slots=True)
@@ -154,7 +165,8 @@ class PromptRun:
         if earlier is None or earlier.status != "done":
             limit = used_up(self.share, price_teller(self.job.options.get("llm") or self.agent.llm))
             if limit is None:
-                return self.job.prompt if earlier is None else Resumption(earlier)
+                answers = self.job.answers if earlier is not None and earlier.status == "paused" else None
+                return self.job.prompt if earlier is None else Resumption(earlier, answers)
             run = _run_id(self.session) if earlier is None else earlier.run_id
             milestones = self.milestones or [_begun(self.agent, self.job)]
             earlier = stopped(self.agent, self.session, run, [*milestones, limit])

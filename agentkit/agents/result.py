@@ -12,7 +12,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 from agentkit._dataclass import dataclass
 from agentkit.agents.guardrails import AnswerValidator
 from agentkit.decisions import Decision
-from agentkit.errors import AgentKitError, ConfigError, RunError, SessionError
+from agentkit.errors import AgentKitError, ConfigError, RunError, SessionError, short_traceback
 from agentkit.event_rendering import answer_text, count_text, tokens_text
 from agentkit.events import Event, EventDescription, Milestone, RunStatus, Severity, ToolCallFinished, token_counts
 from agentkit.llm.pricing import cost_of
@@ -316,12 +316,13 @@ class RunResult(Generic[T]):
 
     def raise_for_status(self) -> RunResult[T]:
         """Return the result if the run finished; raise its error otherwise."""
-        if self.error is not None:
-            raise self.error
-        if self.status == "paused":
-            waiting = "; ".join(pending.question for pending in self.pending)
-            raise RunError(f"The run waits for a person: {waiting} Go on with result.resume(answers).", self)
-        return self
+        with short_traceback:
+            if self.error is not None:
+                raise self.error
+            if self.status == "paused":
+                waiting = "; ".join(pending.question for pending in self.pending)
+                raise RunError(f"The run waits for a person: {waiting} Go on with result.resume(answers).", self)
+            return self
 
     def _lead(self) -> Any:
         if self.lead is None:

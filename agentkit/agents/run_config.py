@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iter
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import field, replace
-from typing import Any, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 from agentkit import recording
 from agentkit._dataclass import dataclass
@@ -334,21 +334,37 @@ def _about(lead: HandoffTarget) -> str:
     return f" {lead.name}: {about}" if about else ""
 
 
-class DurableScope(Protocol):
+@dataclass(frozen=True, slots=True)
+class BatchScope:
+    """A batch of a durable function: the session above those of its runs, and the answers to their waiting calls.
+
+    `run` returns the results of `start`, or leaves the function if a run waits for a person.
+    """
+
+    session: Session
+    answers: Callable[[], Any]
+    run: Callable[[Callable[[], list[Any]]], list[Any]]
+
+
+class DurableScope(ABC):
     """A durable function that runs: the runs of agents in its code are stored in its session."""
 
     @property
+    @abstractmethod
     def is_here(self) -> bool:
         """Whether the current code is that of the function."""
 
+    @abstractmethod
     def events(self, agent: Any, prompt: Any, **given: Any) -> Generator[Event, None, None]:
         """The events of a run of an agent, which is continued or not repeated if it is stored."""
 
+    @abstractmethod
     def aevents(self, agent: Any, prompt: Any, **given: Any) -> AsyncGenerator[Event, None]:
         """Async version of `events`."""
 
-    def map_session(self, agent: Any) -> Session:
-        """The session of a batch."""
+    @abstractmethod
+    def map_runs(self, agent: Any) -> BatchScope:
+        """The place of a batch."""
 
 
 DURABLE: ContextVar[DurableScope | None] = ContextVar("agentkit_durable", default=None)

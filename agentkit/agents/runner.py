@@ -66,8 +66,9 @@ from agentkit.safety.approval import Grants
 from agentkit.safety.data_flow import labels_of
 from agentkit.sessions.session import Session, SessionRun
 from agentkit.sessions.state import RunState
-from agentkit.tooling.run_context import ContextType, RunContext
+from agentkit.tooling.run_context import ContextType, RunContext, RunResources
 from agentkit.tracing.listeners import (
+    NOWHERE,
     ContextListener,
     Listener,
     ModelRequest,
@@ -94,6 +95,8 @@ class ActiveRun:
         self._agent, self._session, self._run, self._loop = agent, task.session, run, loop
         self._parent = LINEAGE.get().context.run
         self._is_over = False
+        self._origin: tuple[tuple[object, ...], Origin] = ((), NOWHERE)
+        self._resources = loop.plan.context.resources or RunResources()
         self._partial_answer: PartialAnswer | None = None
         loop.inbox = task.inbox
         around = [listener for listener in agent.listeners if is_surrounding(listener)]
@@ -108,15 +111,19 @@ class ActiveRun:
                 self._emit(RunLeft("" if isinstance(error, GeneratorExit) else error_text(error)), is_last=True)
         finally:
             self._agent.count_usage(self._loop.asking.left)
+            self._resources.close()
             self._run.close()
 
     def origin(self) -> Origin:
         """The origin of the current events of the run."""
-        loop, session = self._loop, self._session
-        described = getattr(loop.plan.lead, "description", None) or ""
-        return Origin(
-            loop.run.id, loop.plan.agent, self._parent, stored_name(session), loop.iteration, description=described
-        )
+        loop = self._loop
+        agent, name = loop.plan.agent, stored_name(self._session)
+        place = (loop.plan.lead, agent, name, loop.iteration)
+        if self._origin[0] != place:  # built once for all events of an iteration
+            described = getattr(loop.plan.lead, "description", None) or ""
+            origin = Origin(loop.run.id, agent, self._parent, name, loop.iteration, description=described)
+            self._origin = place, origin
+        return self._origin[1]
 
     def events(self, event: Event, *, streaming: bool) -> list[Event]:
         """Store and emit an event of the loop; returns the events for the caller. A failure is noted in `failure`."""
@@ -647,7 +654,12 @@ class Runner(HandoffTarget):
         stops, stopped_above = self._stops, lineage.context.stopping
         session = stored_name(task.session)
         context = RunContext(
-            task.context, self.name, run.id, session, stopping=lambda: self._stops != stops or stopped_above()
+            task.context,
+            self.name,
+            run.id,
+            session,
+            stopping=lambda: self._stops != stops or stopped_above(),
+            resources=RunResources(),
         )
         record = run.progress.record
         prompt = task.prompt

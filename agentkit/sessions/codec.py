@@ -104,11 +104,11 @@ def encode_part(value: Any) -> Any:
         return _encode_fields(value)
     if kind in _PLAIN:
         return value
-    if isinstance(value, Mapping):  # can be deeply nested, and is JSON already
+    if kind is not tuple and isinstance(value, Mapping):  # can be deeply nested, and is JSON already
         return {name: encode_part(each) if type(each) in _CLASSES else each for name, each in value.items()}
     if isinstance(value, frozenset):
         return sorted(map(encode_part, value))
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
+    if kind is tuple or (isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)):
         return [encode_part(each) for each in value]
     return _encode_name(value)
 
