@@ -28,7 +28,7 @@ from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, ApproverA
 from agentkit.server.conversations import Conversations, answer_of, front_end_events
 from agentkit.server.http_types import HTTPError, HTTPRequest, HTTPResponse, reply_of
 from agentkit.server.streaming import ConcurrencyLimit
-from agentkit.sessions.run_state import RunState
+from agentkit.sessions.state import RunState
 from agentkit.tooling.tool import Tool
 
 if TYPE_CHECKING:

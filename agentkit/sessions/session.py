@@ -16,8 +16,7 @@ from agentkit.errors import SessionError
 from agentkit.events import Milestone, RunEnded, RunResumed, RunStarted, ToolCallFinished
 from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agentkit.sessions import export as archive
-from agentkit.sessions.conversation import Conversation
-from agentkit.sessions.run_state import RunState, Summary
+from agentkit.sessions.state import Conversation, RunState, Summary
 from agentkit.sessions.store import START, Position, Release, SessionEntry, SessionStore, SessionSummary, checked_name
 from agentkit.sessions.stores import Place, store_at
 from agentkit.usage import Usage
