@@ -13,7 +13,7 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
-from agentkit.cli.options import Fraction, WholeNumber, limits_option
+from agentkit.cli.options import FILE, Fraction, WholeNumber, limits_option
 from agentkit.cli.programs import SUFFIX, one_in, parted, run_file
 from agentkit.cli.settings import limit_of, settings_here
 from agentkit.cli.terminal import (
@@ -55,17 +55,16 @@ Examples:
   agentkit eval compare main.json branch.json
 """
 _SCORERS = ("contains", "exact", "json_equal", "matches", "numeric", "tool_calls")
-_FILE = click.Path(path_type=Path)
 scorers_of_a_file = click.option(
     "--scorer", "scorers", multiple=True, type=click.Choice(_SCORERS), help="For a file of cases: what scores them."
 )
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON document.")
-_OUTPUT = click.option("-o", "--output", "json_to", type=_FILE, metavar="FILE", help="Write the report as JSON.")
-_JUNIT = click.option("--junit", "junit_to", type=_FILE, metavar="FILE", help="Write JUnit XML, for CI servers.")
+_OUTPUT = click.option("-o", "--output", "json_to", type=FILE, metavar="FILE", help="Write the report as JSON.")
+_JUNIT = click.option("--junit", "junit_to", type=FILE, metavar="FILE", help="Write JUnit XML, for CI servers.")
 _MARKDOWN = click.option(
-    "--markdown", "markdown_to", type=_FILE, metavar="FILE", help="Write Markdown, for a pull request."
+    "--markdown", "markdown_to", type=FILE, metavar="FILE", help="Write Markdown, for a pull request."
 )
-_HTML = click.option("--html", "html_to", type=_FILE, metavar="FILE", help="Write one HTML page with plots.")
+_HTML = click.option("--html", "html_to", type=FILE, metavar="FILE", help="Write one HTML page with plots.")
 
 
 @click.group("eval", epilog=_EXAMPLES, short_help="Evaluate an agent with a suite of cases.")
@@ -90,11 +89,9 @@ def evaluation() -> None:
 @click.option("--seed", type=int, metavar="NUMBER", help="The first repeat's seed; sent where a model takes one.")
 @click.option("--concurrency", type=WholeNumber(1), default=8, show_default=True, help="Trials at the same time.")
 @limits_option("What all trials together may take.")
-@click.option(
-    "--resume", type=_FILE, metavar="FILE", help="Store each finished trial in FILE, and continue from there."
-)
-@click.option("--record", type=_FILE, metavar="FOLDER", help="Record the trials in cassettes.")
-@click.option("--replay", type=_FILE, metavar="FOLDER", help="Answer from cassettes: no model, no network, no key.")
+@click.option("--resume", type=FILE, metavar="FILE", help="Store each finished trial in FILE, and continue from there.")
+@click.option("--record", type=FILE, metavar="FOLDER", help="Record the trials in cassettes.")
+@click.option("--replay", type=FILE, metavar="FOLDER", help="Answer from cassettes: no model, no network, no key.")
 @_JSON
 @_OUTPUT
 @_JUNIT
@@ -103,7 +100,7 @@ def evaluation() -> None:
 @click.option(
     "--threshold", type=Fraction(0, 1), metavar="SHARE", help="Fail when less than this share passes: 0 to 1."
 )
-@click.option("--baseline", type=_FILE, metavar="FILE", help="Fail when it is significantly worse than this report.")
+@click.option("--baseline", type=FILE, metavar="FILE", help="Fail when it is significantly worse than this report.")
 @click.option("--no-broken", is_flag=True, help="With --baseline: fail when any case is broken that passed.")
 def run_suite(**options: Any) -> int:
     """Run the SUITE: FILE.py, FILE.py:NAME, or a file of cases (.jsonl, .csv).
@@ -119,7 +116,13 @@ def run_suite(**options: Any) -> int:
     try:
         report = _report(options.pop("suite"), **options, limits=replace(UNLIMITED, **limits) if limits else None)
     except KeyboardInterrupt:
-        return _interrupted(options["resume"])
+        # Print how to resume the suite; return the exit code
+        kept = options["resume"]
+        if kept is None:
+            tell("Interrupted.\nNothing is stored. With --resume FILE each finished trial is.")
+        else:
+            tell(f"Interrupted.\nThe work so far is stored. Continue with: --resume {shown_word(str(kept))}")
+        return INTERRUPTED
     tell_report(report, files)
     codes = [_missed(report, threshold)]
     # If JSON is written to stdout, everything else goes to stderr.
@@ -130,7 +133,7 @@ def run_suite(**options: Any) -> int:
 
 
 @evaluation.command("show", short_help="Show a report, also as a page, JUnit XML or Markdown.")
-@click.argument("report", type=_FILE, metavar="REPORT")
+@click.argument("report", type=FILE, metavar="REPORT")
 @_JSON
 @_OUTPUT
 @_JUNIT
@@ -142,8 +145,8 @@ def show_report(*, report: Path, **places: Any) -> None:
 
 
 @evaluation.command("compare", short_help="Say what two reports differ in.")
-@click.argument("before", type=_FILE)
-@click.argument("after", type=_FILE)
+@click.argument("before", type=FILE)
+@click.argument("after", type=FILE)
 @click.option("--agent", metavar="NAME", help="The agent that is compared, when the reports have several.")
 @click.option("--no-broken", is_flag=True, help="Fail when any case is broken that passed.")
 def compare_reports(*, before: Path, after: Path, agent: str | None, no_broken: bool) -> int:
@@ -359,15 +362,6 @@ def _report(
         return suite.run(tried, cases=cases, models=llms, progress=ProgressLine(), **options)
     except SessionError as error:
         raise SessionError(remedied(error, "Name another file.")) from error
-
-
-def _interrupted(kept: Path | None) -> int:
-    """Print how to resume the suite; return the exit code."""
-    if kept is None:
-        tell("Interrupted.\nNothing is stored. With --resume FILE each finished trial is.")
-    else:
-        tell(f"Interrupted.\nThe work so far is stored. Continue with: --resume {shown_word(str(kept))}")
-    return INTERRUPTED
 
 
 def _missed(report: Report, threshold: float | None) -> int:

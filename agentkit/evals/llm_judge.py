@@ -72,7 +72,13 @@ def semantic(rubric: str = "The answer says what the reference says.", *, llm: L
     def score(case: Case, result: RunResult[Any]) -> Score:
         answer = transcript_of(result) if case.is_conversation else answer_of(result)
         graded = [_asked(judge, question) for question in questions(case, answer)]
-        return _score([each.output for each in graded], sum((each.usage for each in graded), Usage()))
+        grades = [each.output for each in graded]
+        passed = [grade.grade >= PASSES_FROM for grade in grades]
+        value = sum((grade.grade - 1) / 4 for grade in grades) / len(grades)
+        text = " | ".join(f"{grade.grade} of 5: {grade.reason}" for grade in grades)
+        if len({grade.grade for grade in grades}) > 1:
+            text = f"the judge disagrees with itself in the other order: {text}"
+        return Score("semantic", value, text, all(passed), sum((each.usage for each in graded), Usage()))
 
     asked = "" if llm is None else f", {llm.provider}:{llm.model}"
     return Scorer("semantic", score, settings=f"{rubric!r}{asked}")
@@ -115,12 +121,3 @@ def _asked(judge: Agent[Grade], question: str) -> RunResult[Grade]:
     if not is_replaying():
         _ = judge.llm
     return judge.within(Session()).run(question).raise_for_status()
-
-
-def _score(grades: Sequence[Grade], usage: Usage) -> Score:
-    passed = [grade.grade >= PASSES_FROM for grade in grades]
-    value = sum((grade.grade - 1) / 4 for grade in grades) / len(grades)
-    text = " | ".join(f"{grade.grade} of 5: {grade.reason}" for grade in grades)
-    if len({grade.grade for grade in grades}) > 1:
-        text = f"the judge disagrees with itself in the other order: {text}"
-    return Score("semantic", value, text, all(passed), usage)

@@ -336,23 +336,19 @@ def _object_as_data(value: Any) -> Any:
 def _from_library(value: Any) -> Any:
     """An array scalar as a Python value, and a Pillow image as an Image; anything else is returned as it is."""
     if _is_pillow(value):
-        return _picture(value)
+        # A Pillow image as PNG, or a text if it cannot be encoded
+        buffer = io.BytesIO()
+        try:
+            picture = value if value.mode in _PNG_MODES else value.convert("RGB")
+            picture.save(buffer, "PNG")
+            return Image.read(buffer.getvalue())
+        except (OSError, ValueError) as error:
+            return f"(an image of {value.size} pixels, not shown: {text_of(error)})"
     return value.item() if hasattr(value, "item") and not getattr(value, "shape", (1,)) else value
 
 
 def _is_pillow(value: Any) -> bool:
     return any(each.__module__ == "PIL.Image" for each in type(value).__mro__)
-
-
-def _picture(value: Any) -> Image | str:
-    """A Pillow image as PNG, or a text if it cannot be encoded."""
-    buffer = io.BytesIO()
-    try:
-        picture = value if value.mode in _PNG_MODES else value.convert("RGB")
-        picture.save(buffer, "PNG")
-        return Image.read(buffer.getvalue())
-    except (OSError, ValueError) as error:
-        return f"(an image of {value.size} pixels, not shown: {text_of(error)})"
 
 
 _PNG_MODES = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16"})

@@ -18,7 +18,6 @@ from typing import (
     Any,
     ForwardRef,
     Literal,
-    Protocol,
     TypeVar,
     Union,
     cast,
@@ -87,7 +86,18 @@ def plain(hint: Any) -> PlainType | None:
     if hint is Any:
         return PlainType({}, lambda _: True, nullable=True)
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return _enum(hint)
+        # Describe an enum the way pydantic does
+        choices = [member.value for member in hint]
+        is_own = hasattr(hint, "__get_pydantic_core_schema__") or hasattr(hint, "__get_pydantic_json_schema__")
+        if (
+            is_own
+            or not choices
+            or len(hint.__members__) > len(choices)
+            or any(type(each) is not str for each in choices)
+        ):
+            return None
+        described = {"description": inspect.cleandoc(hint.__doc__)} if hint.__doc__ else {}
+        return PlainType({**described, "enum": choices, "type": "string"}, lambda value: type(value) is hint)
     kind = hint if isinstance(hint, type) else get_origin(hint)
     if kind in _SCALARS:
         return PlainType({"type": _SCALARS[kind]}, lambda value: type(value) is kind)
@@ -98,19 +108,6 @@ def plain(hint: Any) -> PlainType | None:
 def is_plain_default(value: object, hint: Any = None) -> bool:
     """Whether a default can be used in a JSON schema, directly or by value as a member of the enum `hint`."""
     return type(value) in _PLAIN_DEFAULTS or (isinstance(value, Enum) and type(value) is hint)
-
-
-def _enum(kind: type[Enum]) -> PlainType | None:
-    """Describe an enum the way pydantic does.
-
-    Enums with aliases or a custom pydantic schema are left to pydantic.
-    """
-    choices = [member.value for member in kind]
-    is_own = hasattr(kind, "__get_pydantic_core_schema__") or hasattr(kind, "__get_pydantic_json_schema__")
-    if is_own or not choices or len(kind.__members__) > len(choices) or any(type(each) is not str for each in choices):
-        return None
-    described = {"description": inspect.cleandoc(kind.__doc__)} if kind.__doc__ else {}
-    return PlainType({**described, "enum": choices, "type": "string"}, lambda value: type(value) is kind)
 
 
 def _annotated(args: tuple[Any, ...]) -> PlainType | None:
@@ -387,46 +384,6 @@ class Bound(dict[str, Any]):
         return next((value for value in self.others.values() if isinstance(value, RunContext)), None)
 
 
-class Parameters(Protocol):
-    """The parameters of a tool: as JSON schema, as strict JSON schema or None, and as a validator of arguments."""
-
-    @property
-    def json_schema(self) -> Schema:
-        """The JSON schema of the arguments, of type object."""
-        ...
-
-    @property
-    def strict_schema(self) -> Schema | None:
-        """The schema in strict form, or None if it has no strict form."""
-        ...
-
-    @property
-    def description(self) -> str:
-        """The description of the tool from the source of the parameters."""
-        ...
-
-    def check(self, arguments: Arguments) -> dict[str, Any]:
-        """Validate arguments into keyword arguments. Raises BadArguments."""
-        ...
-
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
-        """Bind the arguments of a Python call by name. Raises TypeError."""
-        ...
-
-    def call(self, function: Callable[..., T], arguments: Mapping[str, Any], by_place: Any = ()) -> Callable[[], T]:
-        """Bind validated arguments to the function, after the positional ones in `by_place`."""
-        ...
-
-    def check_context(self, value: Any) -> None:
-        """Raise ConfigError if the run's context is not of the type that the function expects."""
-        ...
-
-    @property
-    def defaults(self) -> Mapping[str, Any]:
-        """The defaults that `check` fills in, by parameter name."""
-        ...
-
-
 class FunctionParameters:
     """The parameters of a function, read from its signature, annotations and docstring.
 
@@ -568,6 +525,10 @@ class GivenParameters:
     def defaults(self) -> Mapping[str, Any]:
         """Always empty: the function receives the arguments as given and fills in its own defaults."""
         return {}
+
+
+Parameters = FunctionParameters | GivenParameters
+"""The parameters of a tool: as JSON schema, as strict JSON schema or None, and as a validator of arguments."""
 
 
 class _RichParameters:

@@ -169,7 +169,7 @@ def signature_of(function: Callable[..., Any], tool_name: str, *, without_first:
     except NameError as error:
         raise ConfigError(f"Tool {tool_name!r} has an annotation that cannot be resolved: {error}.") from error
     parameters = list(signature.parameters.values())[int(without_first or _is_bound_dispatch(function)) :]
-    bound = _bound_names(function)
+    bound = {name for partial in _partials(function) for name in partial.keywords}
     return signature.replace(parameters=[parameter for parameter in parameters if parameter.name not in bound])
 
 
@@ -295,10 +295,6 @@ def _partials(function: Any) -> Iterator[functools.partial[Any]]:
     while isinstance(function, functools.partial):
         yield function
         function = function.func
-
-
-def _bound_names(function: Callable[..., Any]) -> set[str]:
-    return {name for partial in _partials(function) for name in partial.keywords}
 
 
 def _code_bearer(function: Callable[..., Any]) -> Callable[..., Any]:

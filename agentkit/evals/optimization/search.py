@@ -122,7 +122,10 @@ class Search:
             if self._unusable >= MAX_UNUSABLE:
                 self.ended = f"{MAX_UNUSABLE} proposals in a row were not usable"
                 return
-            pair = self._untried_pair(number)
+            # Find two candidates whose changes can be merged, and were not merged yet
+            pairs = self.pool.pairs()
+            untried = (pair for pair in pairs if merged(*pair, self.original, number).id not in self.tried)
+            pair = next(untried, None)
             if pair is None:
                 yield from self._go_on_from(self._parent(number), number)
             else:
@@ -204,12 +207,6 @@ class Search:
         turn = self._turns.get(parent.id, 0)
         self._turns[parent.id] = turn + 1
         return parts[turn % len(parts)]
-
-    def _untried_pair(self, number: int) -> tuple[Candidate, Candidate] | None:
-        """Find two candidates whose changes can be merged, and were not merged yet."""
-        pairs = self.pool.pairs()
-        untried = (pair for pair in pairs if merged(*pair, self.original, number).id not in self.tried)
-        return next(untried, None)
 
     def _shuffled(self, cases: Iterable[str], number: int) -> list[str]:
         return sorted(cases, key=lambda case: self._number(case, number))
