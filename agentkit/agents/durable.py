@@ -571,7 +571,7 @@ class StepCall:
         return StepRecorded(self.number, self.name, status, self.digest, value)
 
 
-class Step:
+class StepDecorator:
     """The function `step`. Outside of a durable run it calls the function and stores nothing."""
 
     def __call__(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -602,7 +602,7 @@ class Step:
         return [future.result() for future in futures]
 
 
-step = Step()
+step = StepDecorator()
 """Calls functions in a durable function: `step(f, x)`, `step.map(f, items)`."""
 
 

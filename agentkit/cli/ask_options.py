@@ -18,6 +18,7 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.cli.config import find_template, template_names
+from agentkit.cli.loaders import parted, run_file
 from agentkit.cli.options import (
     COLLECTIONS,
     FILE,
@@ -28,7 +29,6 @@ from agentkit.cli.options import (
     session_names,
     tool_names,
 )
-from agentkit.cli.programs import parted, run_file
 from agentkit.cli.settings import Settings, limit_of, option_value, settings_here, split_names
 from agentkit.content import File, Image, part_of, quoted_file
 from agentkit.event_rendering import suggestion

@@ -13,8 +13,8 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
+from agentkit.cli.loaders import SUFFIX, one_in, parted, run_file
 from agentkit.cli.options import FILE, Fraction, WholeNumber, limits_option
-from agentkit.cli.programs import SUFFIX, one_in, parted, run_file
 from agentkit.cli.settings import limit_of, settings_here
 from agentkit.cli.terminal import (
     ANSWERED,

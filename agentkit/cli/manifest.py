@@ -9,8 +9,8 @@ import click
 
 from agentkit.agents.agent import Agent
 from agentkit.atomic_write import write_whole
+from agentkit.cli.loaders import SUFFIX, names_in, one_in, parted
 from agentkit.cli.options import FILE
-from agentkit.cli.programs import SUFFIX, names_in, one_in, parted
 from agentkit.cli.terminal import ANSWERED, REFUSED, clean, tell, tell_error
 from agentkit.errors import ConfigError, ReplayError
 from agentkit.recording import Account, Recording, active

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentkit.cli.eval import scorers_of_a_file
+from agentkit.cli.loaders import parted
 from agentkit.cli.options import FILE, Fraction, WholeNumber, limits_option
-from agentkit.cli.programs import parted
 from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, LIMIT, clean, shown_word, tell
 from agentkit.text_encoding import split_lines
 

@@ -15,7 +15,7 @@ from agentkit.errors import ConfigError
 from agentkit.event_rendering import is_shallow, suggestion
 from agentkit.levels import SafetyLevel
 from agentkit.mcp.client import MCPServer, connect
-from agentkit.mcp.target import is_sealed
+from agentkit.mcp.connection_target import is_sealed
 from agentkit.text_encoding import split_lines
 from agentkit.tooling.toolset import Toolset
 

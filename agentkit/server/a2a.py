@@ -27,8 +27,15 @@ from agentkit.levels import SafetyLevel
 from agentkit.messages import AssistantMessage, Content, Response, ToolCall, arguments_of, well_formed
 from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, ApproverAnswer, is_mistaken
 from agentkit.server.conversations import Conversations, answer_of, front_end_events
-from agentkit.server.http_types import HTTPError, HTTPRequest, HTTPResponse, reply_of
-from agentkit.server.streaming import ConcurrencyLimit
+from agentkit.server.http_types import (
+    ConcurrencyLimit,
+    HTTPError,
+    HTTPRequest,
+    HTTPResponse,
+    cancelled,
+    invalid_value,
+    reply_of,
+)
 from agentkit.sessions.run_state import RunState
 from agentkit.tooling.tool import Tool
 
@@ -183,9 +190,7 @@ class A2AExecutor:
 
     async def close(self) -> None:
         """Stop all runs."""
-        for task in self._active:
-            task.cancel()
-        await asyncio.gather(*self._active, return_exceptions=True)
+        await cancelled(*self._active)
 
     async def _run(self, message: Message, updater: TaskUpdater) -> None:
         """Run or resume, and report the text and the end. Raises HTTPError and AgentKitError."""
@@ -264,12 +269,12 @@ def _part(part: Part) -> str | Image | File:
         if kind == "url" and part.url.lower().startswith(("https://", "http://")):
             return Image(part.url) if part.media_type.startswith("image/") else File(part.url)
     except (ValueError, OSError) as error:
-        raise HTTPError(400, f"A file of the message cannot be read: {error}", code="invalid_value") from None
+        raise invalid_value(f"A file of the message cannot be read: {error}") from None
     if kind == "text":
         return part.text
     if kind == "data":
         return json.dumps(_data(part), ensure_ascii=False)
-    raise HTTPError(400, "A part of the message is neither text, data, bytes nor a web address.", code="invalid_value")
+    raise invalid_value("A part of the message is neither text, data, bytes nor a web address.")
 
 
 def _questions(waiting: Sequence[Pending], note: str = "") -> list[Part]:

@@ -40,6 +40,7 @@ from agentkit.messages import (
 )
 from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, Said, is_offered
 from agentkit.server.conversations import ClientConversation, front_end_events
+from agentkit.server.http_types import cancelled
 from agentkit.sessions.session import Session
 from agentkit.sessions.store import SessionStore
 
@@ -178,10 +179,7 @@ class EditorAgent:
 
     async def close(self) -> None:
         """Stop all runs."""
-        tasks = [thread.task for thread in self._threads.values() if thread.task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancelled(*(thread.task for thread in self._threads.values() if thread.task is not None))
 
     def _open(self, session_id: str, folder: str) -> EditorThread:
         agent = self._agent.within(Session.open(self._store, f"acp/{session_id}"))

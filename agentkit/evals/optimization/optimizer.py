@@ -29,8 +29,7 @@ from agentkit.evals.optimization.history import (
     check_prices,
     given_price,
 )
-from agentkit.evals.optimization.proposals import Proposer, Writer
-from agentkit.evals.optimization.search import KEPT, EvaluatedCandidate, Search, SearchStopped
+from agentkit.evals.optimization.search import KEPT, EvaluatedCandidate, Proposer, Search, SearchStopped, Writer
 from agentkit.evals.run_config import standing_order
 from agentkit.evals.suite import Suite
 from agentkit.event_rendering import count_text

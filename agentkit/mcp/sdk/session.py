@@ -16,11 +16,11 @@ from agentkit._version import __version__
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import AgentKitError, ConfigError, ToolError
 from agentkit.event_rendering import content_text, visible
+from agentkit.mcp.connection_target import Target
 from agentkit.mcp.content import Answer, Prompt, PromptArgument, Resource, blocks_of, contents_of, prompt_of, value_of
 from agentkit.mcp.definitions import Definition
 from agentkit.mcp.login_store import ClientCredentials
 from agentkit.mcp.sdk import check_package
-from agentkit.mcp.target import Target
 from agentkit.mcp.watchdog import kept
 from agentkit.redaction import redact, redact_value
 from agentkit.safety.approval import NOBODY, Approval, ApprovalRequest, Approver, ApproverAnswer
