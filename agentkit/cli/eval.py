@@ -186,16 +186,16 @@ def _cases_in(path: Path, scorers: Sequence[Any]) -> Suite:
         raise ConfigError(remedied(error, remedy)) from error
 
 
-def agents_in(places: Sequence[str], beside: Mapping[str, Any], settings: Settings) -> dict[str, Tried]:
+def agents_in(places: Sequence[str], others: Mapping[str, Any], settings: Settings) -> dict[str, Tried]:
     """Load the named agents: text files, `FILE.py`, `FILE.py:NAME`, or names in the suite's file.
 
     A function is named as `FILE.py:NAME` or by its name in the suite's file. Without names, use the agents in that
     file, or else the agent from the settings. Raises UsageError and ConfigError.
     """
     if not places:
-        found = [each for each in beside.values() if isinstance(each, Agent)] or [settings.agent()]
+        found = [each for each in others.values() if isinstance(each, Agent)] or [settings.agent()]
         return {agent.name: agent for agent in found}
-    agents = [agent_in(place, beside, settings) for place in places]
+    agents = [agent_in(place, others, settings) for place in places]
     named = {name_of(agent): agent for agent in agents}
     if len(named) == len(agents):
         return named
@@ -209,12 +209,12 @@ def _near(name: str, found: Mapping[str, Any]) -> str:
     )
 
 
-def agent_in(place: str, beside: Mapping[str, Any], settings: Settings) -> Tried:
+def agent_in(place: str, others: Mapping[str, Any], settings: Settings) -> Tried:
     """Load one named agent or function. A text file without a model uses the model of the settings."""
     from agentkit.agents.agent_file import read_manifesto
 
-    if is_tried(beside.get(place)):
-        agent: Tried = beside[place]
+    if is_tried(others.get(place)):
+        agent: Tried = others[place]
         return agent
     path, name = parted(place)
     if path.suffix == SUFFIX:
@@ -222,9 +222,9 @@ def agent_in(place: str, beside: Mapping[str, Any], settings: Settings) -> Tried
         if name and not is_tried(found.get(name)) and (near := _near(name, found)):
             raise click.UsageError(f"{path} defines no agent or function {name!r}.{near}")
         return found[name] if is_tried(found.get(name)) else one_in(found, name, Agent, path)
-    known = [each for each, value in beside.items() if isinstance(value, Agent)]
+    known = [each for each, value in others.items() if isinstance(value, Agent)]
     if known and not path.exists():
-        text = f"Neither a file nor an agent is named {place!r}.{_near(place, beside)}"
+        text = f"Neither a file nor an agent is named {place!r}.{_near(place, others)}"
         raise click.UsageError(f"{text} Known: {', '.join(known)}.")
     return Agent.from_file(path, llm=settings.llm()) if read_manifesto(path).model is None else Agent.from_file(path)
 
@@ -349,14 +349,14 @@ def _report(
     settings = settings_here({"provider": "offline" if is_offline else None, "model": next(iter(models), None)})
     for note in settings.notes:
         tell(note, "yellow")
-    suite, beside = suite_in(place, scorers)
+    suite, others = suite_in(place, scorers)
     cases = [case for case in suite if not tags or set(case.tags) & set(tags)]
     if not cases:
         known = ", ".join(dict.fromkeys(tag for case in suite for tag in case.tags))
         what = f"No case of {place} has the tag {' or '.join(tags)}."
         raise click.UsageError(f"{what} Its tags are {known}." if known else f"{what} Its cases have no tags.")
     with Cassettes(None, None if options["replay"] is None else str(options["replay"])).without_world():
-        tried = agents_in(agents, beside, settings)
+        tried = agents_in(agents, others, settings)
         llms = [settings.llm()] if is_offline else [settings.llm(name) for name in models]
     try:
         return suite.run(tried, cases=cases, models=llms, progress=ProgressLine(), **options)

@@ -130,8 +130,8 @@ def _search(
         tell(note, "yellow")
     given: dict[str, Any] = dict(map(limit_of, options.pop("limits")))
     given = {"cost": options.pop("budget"), "total_tokens": options.pop("tokens"), **given}
-    found, beside = suite_in(suite, options.pop("scorers"))
-    tried = _only_agent(agents_in((agent,) if agent else (), beside, settings))
+    found, others = suite_in(suite, options.pop("scorers"))
+    tried = _only_agent(agents_in((agent,) if agent else (), others, settings))
     if offline or model:
         tried.llm = settings.llm()
     options["improve"] = [part.strip() for part in options["improve"].split(",")]

@@ -404,7 +404,7 @@ class _ProgramRunner:
             code: The Python code, of at most 100,000 bytes.
 
         Returns:
-            code, output, calls (what came of each), status, truncated, seconds, and boundary; or code, error (with its
+            code, output, calls (with their results), status, truncated, seconds, and boundary; or code, error (with its
             line, and a hint what to write instead), the calls and the output so far.
         """
         calls = ProgramCalls(self.functions)

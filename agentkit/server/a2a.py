@@ -51,7 +51,7 @@ RPC_PATH = "/a2a"
 _MOST_TASKS = 1_000
 _IDLE_SECONDS = 600.0
 _PENDING = ("id", "tool", "arguments", "question")
-"""What a status message says of each waiting call, besides `needsAnswer`."""
+"""The fields of each waiting call in a status message, in addition to `needsAnswer`."""
 
 _BOTH = "Answer yes or no, or send the answers by the ids of the calls."
 
@@ -342,7 +342,7 @@ class A2AAgent:
         self._context_id = ""
 
     def __call__(self, prompt: str) -> str:
-        """The answer as text. Raises RunError with the result so far if there is no answer."""
+        """The answer as text. Raises RunError with the result so far if the run has no answer."""
         return self.run(prompt).raise_for_status().text
 
     def run(self, prompt: str | Resumption) -> RunResult[str]:

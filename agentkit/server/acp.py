@@ -172,7 +172,7 @@ class EditorAgent:
         return PromptResponse(stop_reason=reason, usage=EditorUsage(**named, total_tokens=used.total_tokens))
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """Stop the prompt at work; what was done is stored."""
+        """Stop the prompt at work; its progress is stored."""
         thread = self._threads.get(session_id)
         if thread is not None and thread.task is not None:
             thread.task.cancel()
@@ -300,7 +300,7 @@ def _preview(call: ToolCall, agent: Agent[Any]) -> str:
 
 
 def _diffs(diff: str, call: ToolCall, agent: Agent[Any]) -> list[Any]:
-    """The hunks of a call's unified diff as an editor shows them: what is in the file, and what replaces it."""
+    """The hunks of a call's unified diff as an editor shows them: the present text, and the text that replaces it."""
     from acp import tool_diff_content
 
     path = _path(call, agent)

@@ -315,7 +315,10 @@ _DECISION = {
     "type": "object",
     "properties": {
         "approved": {"type": "boolean"},
-        "editedArgs": {"type": "object", "description": "Other arguments for the call, in place of all of its own."},
+        "editedArgs": {
+            "type": "object",
+            "description": "Other arguments for the call, which replace all of them.",
+        },
         "reason": {"type": "string", "description": "Why the call is refused, for the model."},
     },
     "required": ["approved"],

@@ -187,7 +187,7 @@ _MAX_SESSIONS, _MAX_ROWS = 500, 500
 _MAX_PROMPT_CHARS, _MAX_QUESTION_CHARS = 200, 2_000
 _DAY_SECONDS = 86_400
 _FILTERS = ("status", "verdict", "tool", "run", "text")
-"""The filters of the query, besides `days`."""
+"""The filters of the query, in addition to `days`."""
 
 
 @dataclass(frozen=True, slots=True)

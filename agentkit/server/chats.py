@@ -103,7 +103,7 @@ class Chat:
             raise HTTPError(409, "A run of this conversation is in progress. Wait, or stop it.", code="busy")
 
     def retry(self) -> int:
-        """Ask the last prompt again, without its answer; the old branch becomes a conversation of its own.
+        """Ask the last prompt again, without its answer; the old branch becomes a separate conversation.
 
         Returns the serial number of the run. Raises HTTPError while a run is in progress, or without a prompt.
         """

@@ -80,7 +80,7 @@ def _refused(constant: str) -> None:
 class HTTPResponse:
     """A response: a whole body, or an iterator of chunks to stream.
 
-    `beat` is sent while there is no chunk, as a keep-alive. `ended` is called when the response has been sent or
+    `beat` is sent between chunks, as a keep-alive. `ended` is called when the response has been sent or
     abandoned. `made` is a Starlette response of another package that is sent instead.
     """
 

@@ -444,7 +444,7 @@ def usage_of(usage: Usage) -> dict[str, Any]:
 
 
 def refusal_of(error: AgentKitError) -> HTTPError:
-    """Convert the error of a run to an OpenAI error. What an exception of the program says is not shown to clients."""
+    """Convert the error of a run to an OpenAI error. Clients do not see the text of a program's exception."""
     cause = error.__cause__
     if type(error) is RunError and cause is not None and not isinstance(cause, AgentKitError | ValueError):
         return HTTPError(500, "The run was ended by an error of the program.", code="server_error")

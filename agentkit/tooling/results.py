@@ -195,9 +195,9 @@ class _Renderer:
 
     def _shown(self, part: Image | File, room: int) -> tuple[str, int]:
         """Return the placeholder of an image or file; the part itself is attached if the placeholder fits."""
-        kind, told = type(part).__name__.lower(), str(part)[1:-1]
+        kind, label = type(part).__name__.lower(), str(part)[1:-1]
         number = 1 + sum(type(each) is type(part) for each in self.shown)
-        words = f"[{kind} {number}: {told}]"
+        words = f"[{kind} {number}: {label}]"
         if len(words) > room:
             self.was_cut = True
             return _CUT, 3
@@ -208,7 +208,7 @@ class _Renderer:
             self.shown += [] if fault else [part.checked()]
         except ValueError as error:
             fault = str(error)
-        return self._text(f"[{told}: not shown, {fault}]" if fault else words, room)
+        return self._text(f"[{label}: not shown, {fault}]" if fault else words, room)
 
     def _text(self, text: str, room: int) -> tuple[str, int]:
         text, was_cut = _bounded(text, room, self._clean)

@@ -238,7 +238,7 @@ def refuse_lazy(core_schema: Any) -> None:
 
 
 def adapter_of(kind: Any) -> TypeAdapter[Any]:
-    """Create pydantic's adapter for a type, whose unions of objects are told apart by a tag."""
+    """Create pydantic's adapter for a type, whose unions of objects are discriminated by a tag."""
     from pydantic import TypeAdapter
     from pydantic_core import SchemaSerializer, SchemaValidator
 
@@ -576,8 +576,8 @@ class _RichParameters:
         except ValidationError as error:
             return reading.ArgumentErrors(_faults(error, given))
         except Exception as error:
-            told = f"The arguments could not be checked ({type(error).__name__}: {error})."
-            raise reading.complaint([told]) from error
+            text = f"The arguments could not be checked ({type(error).__name__}: {error})."
+            raise reading.complaint([text]) from error
 
     def _read(self, given: dict[str, Any]) -> BaseModel:
         """Validate Python values, or JSON, in which texts identify the intended union member more reliably."""
@@ -642,9 +642,9 @@ def _built_or_refused(
         kept = _given_by_json(fields, error, tool_name, names)
         if any(kept.get(field) is not parameter for field, parameter in fields.items()):
             return _built_or_refused(kept, tool_name, names)
-        told = ", ".join(f"parameter {parameter.name!r} of type {parameter.hint!r}" for parameter in fields.values())
+        given = ", ".join(f"parameter {parameter.name!r} of type {parameter.hint!r}" for parameter in fields.values())
         raise ConfigError(
-            f"Tool {tool_name!r}: {told} cannot be read from JSON ({first_sentence(error)}); "
+            f"Tool {tool_name!r}: {given} cannot be read from JSON ({first_sentence(error)}); "
             "use plain types, enums, dataclasses, TypedDicts, NamedTuples or pydantic models, or give it a default."
         ) from error
 
@@ -708,9 +708,9 @@ def _faults(error: ValidationError, given: Mapping[str, Any]) -> list[reading.Fa
             continue
         if each["type"] == "missing":
             path = (*path, each["loc"][-1])
-        told = reason(each["type"], each["msg"])
+        what = reason(each["type"], each["msg"])
         is_about_key = each["loc"][-1:] == ("[key]",) and path[-1:] != ("[key]",)
-        faults.append((path, f"{KEY} {told}" if is_about_key else told, each["input"]))
+        faults.append((path, f"{KEY} {what}" if is_about_key else what, each["input"]))
     return faults
 
 
