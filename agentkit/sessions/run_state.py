@@ -154,6 +154,8 @@ class RunState:
         """Apply a milestone."""
         self.milestones.append(milestone)
         match milestone:
+            case events.ResponseReceived(response):
+                self._take(response)
             case events.RunStarted() | events.RunResumed() | events.LimitReached() | events.RunEnded():
                 self._bound(milestone)
             case events.HostedCallFinished():
@@ -201,8 +203,6 @@ class RunState:
     def _converse(self, milestone: events.Milestone) -> None:
         """Apply a change of the conversation."""
         match milestone:
-            case events.ResponseReceived(response):
-                self._take(response)
             case events.HistoryGiven(messages):
                 self.messages += messages
             case events.AnswerRefused(reason):
@@ -244,7 +244,7 @@ class RunState:
         self.finish_reason = response.finish_reason
         self.text = response.text or self.text
         message = response.message
-        self.messages.append(message if message.agent == self.agent else replace(message, agent=self.agent))
+        self.messages.append(message.of_agent(self.agent))
         self.steps, self.results = {call.id: Step(call) for call in response.tool_calls}, ()
 
     def _advance(
