@@ -154,10 +154,7 @@ def _model(conversation: ChatState, front: Front, argument: str) -> Next:
     return None
 
 
-OFFLINE = (
-    "The offline model passes simple requests on to tools and reports what came of them. It does not chat, and reads "
-    "only your last message."
-)
+OFFLINE = "The offline model calls tools for simple requests. It does not chat, and reads only your last message."
 
 
 def _safety(conversation: ChatState, front: Front, argument: str) -> Next:

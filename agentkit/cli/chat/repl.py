@@ -184,7 +184,7 @@ class ChatDispatcher:
             self._front.diff(changes)
         if changes and self._is_person:
             is_dry = self.conversation.order.dry_run
-            self._front.tell("Nothing of this was done: --dry-run." if is_dry else "/undo takes this back.", "dim")
+            self._front.tell("Nothing of this was done: --dry-run." if is_dry else "To undo this: /undo", "dim")
 
     def _tell_end(self, result: RunResult[str], session: Session) -> int:
         if not self._is_person:

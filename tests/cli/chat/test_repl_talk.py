@@ -229,7 +229,7 @@ def test_what_must_be_approved_is_approved_unseen_with_yes(at_terminal, tmp_path
         chat.until("Warning: -y approves every call")
         chat.say("Write it.")
         chat.until("Done.")
-        chat.until("/undo takes this back.")
+        chat.until("To undo this: /undo")
         chat.say("/quit")
         chat.ends()
     assert (tmp_path / "a.txt").read_text() == "hello"
