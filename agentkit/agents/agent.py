@@ -16,12 +16,20 @@ from agentkit.agents import options as agent_options
 from agentkit.agents.budget import ContextBudget
 from agentkit.agents.options import AgentOptions, Prompt, check_rules, checked_listener
 from agentkit.agents.result import Answers, AsyncRunStream, Resumption, RunFinished, RunResult, RunStream, result_in
-from agentkit.agents.run_config import LINEAGE, HandoffTarget, Instruction, agent_tool, durable_scope, reachable
+from agentkit.agents.run_config import (
+    LINEAGE,
+    BatchScope,
+    HandoffTarget,
+    Instruction,
+    agent_tool,
+    durable_scope,
+    reachable,
+)
 from agentkit.agents.runner import MapOptions, ResumeOptions, Runner, RunOptions, Work
 from agentkit.agents.tool_policy import CallProgress
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, Postponed, ToolError, short_traceback
 from agentkit.events import Approved, Event, HistoryGiven, RequestStarted, RunEnded, TextDelta, ToolCallPostponed
-from agentkit.levels import SafetyLevel
 from agentkit.llm.pricing import cost_of
 from agentkit.llm.protocols.chat_completions import encode_message
 from agentkit.messages import Message, Pause, without_extra
@@ -42,7 +50,7 @@ if TYPE_CHECKING:
     from agentkit.agents.guardrails import GuardrailFunction, MiddlewareFunction
     from agentkit.agents.options import Unlabelled
     from agentkit.agents.result import GivenApprover
-    from agentkit.levels import Level
+    from agentkit.decisions import Level
     from agentkit.llm.client import LLM
     from agentkit.safety.policy import Policy
     from agentkit.safety.rules import Rule
@@ -85,8 +93,14 @@ class MapMixin(Runner, Generic[T]):
         before anything runs.
         """
         with short_traceback:
-            how: dict[str, Any] = {"limits": limits, "progress": progress, "executor": executor}
-            return self._batch("map", prompts, concurrency, options, **how).run()
+            scope = self._batch_scope(options)
+            given = prompts if scope is None else list(prompts)
+            how: dict[str, Any] = {"limits": limits, "progress": progress, "executor": executor, "scope": scope}
+
+            def start() -> list[RunResult[T]]:
+                return self._batch("map", given, concurrency, options, **how).run()
+
+            return start() if scope is None else scope.run(start)
 
     async def amap(
         self,
@@ -100,11 +114,24 @@ class MapMixin(Runner, Generic[T]):
     ) -> list[RunResult[T]]:
         """Async version of `map`. Without an executor the runs are tasks, which are cancelled with the calling task."""
         with short_traceback:
-            how: dict[str, Any] = {"limits": limits, "progress": progress, "executor": executor}
-            return await self._batch("amap", prompts, concurrency, options, **how).arun()
+            scope = self._batch_scope(options)
+            how: dict[str, Any] = {"limits": limits, "progress": progress, "executor": executor, "scope": scope}
+            results = await self._batch("amap", prompts, concurrency, options, **how).arun()
+            return results if scope is None else scope.run(lambda: results)
+
+    def _batch_scope(self, options: Mapping[str, Any]) -> BatchScope | None:
+        """The place of the batch in a durable function."""
+        scope = durable_scope(options.get("session"))
+        return None if scope is None else scope.map_runs(self)
 
     def _batch(
-        self, function: str, prompts: Iterable[Prompt], concurrency: int, options: Mapping[str, Any], **how: Any
+        self,
+        function: str,
+        prompts: Iterable[Prompt],
+        concurrency: int,
+        options: Mapping[str, Any],
+        scope: BatchScope | None,
+        **how: Any,
     ) -> BatchRun:
         unknown = options.keys() - MapOptions.__annotations__.keys()
         if unknown:
@@ -114,9 +141,10 @@ class MapMixin(Runner, Generic[T]):
             refuse(f"Agent.{function}", unknown, accepted)
         from agentkit.agents.batch import BatchRun
 
-        if (scope := durable_scope(options.get("session"))) is not None:
-            options = {**options, "session": scope.map_session(self)}
-        return BatchRun(self, prompts, concurrency, options=self._map_options(**options), **how)
+        answers = None
+        if scope is not None:
+            options, answers = {**options, "session": scope.session}, scope.answers()
+        return BatchRun(self, prompts, concurrency, options=self._map_options(**options), answers=answers, **how)
 
 
 PARAGRAPH = "\n\n"

@@ -122,9 +122,14 @@ async def _aanswer(question: Question, *, streaming: bool) -> AsyncGenerator[Eve
 
 def _asked_whole(question: AskModel, *, streaming: bool) -> Iterator[Event]:
     """Request a whole response, within its middleware; a stream gets it in one piece."""
+    seconds_left, guards = question.seconds_left, question.guards
     with question.asking(), question.around():
-        complete = surrounded(question.layers, lambda request: question.llm().complete(request))
-        question.answer = _in_time(partial(complete, question.request), question.seconds_left, question.guards)
+        complete = question.llm().complete
+        ask = partial(surrounded(question.layers, complete) if question.layers else complete, question.request)
+        if seconds_left > _FAR_SECONDS and not guards:
+            question.answer = ask()
+        else:  # None if a guardrail refuses first
+            question.answer = next(iter([*_in_time_each(lambda: iter([ask()]), seconds_left, guards)]), None)
     return deltas_of(question.answer) if streaming and isinstance(question.answer, Response) else iter(())
 
 
@@ -143,7 +148,7 @@ async def _aasked_pieces(question: AskModel) -> AsyncGenerator[Event, None]:
 async def _aasked_whole(question: AskModel, *, streaming: bool) -> AsyncGenerator[Event, None]:
     """Async version of `_asked_whole`."""
     with question.asking(), question.around(), attempted() as attempt:
-        complete = asurrounded(question.layers, lambda request: question.llm().acomplete(request))
+        complete = asurrounded(question.layers, question.llm().acomplete)
         async with _abandoned(question.seconds_left, attempt):
             question.answer = await complete(question.request)
     for event in deltas_of(question.answer) if streaming and isinstance(question.answer, Response) else ():
@@ -222,24 +227,22 @@ def _use(judged: JudgedCall, question: UseTools) -> ToolCallFinished:
     budget = _set_lineage(question.lineage, judged.call.id)
     EXPECTED.set(judged.expected)
     with question.around(judged):
-        result = question.results[judged.call.id] = _run(judged, _limit(question), budget)
+        run = partial(_run, judged, question.timeout_seconds, budget)
+        result = run() if TAPE.get() is None else taped(judged.asked, run, _holds_an_agent, budget)
+        question.results[judged.call.id] = result
     return ToolCallFinished(judged.call, result)
 
 
 def _run(judged: JudgedCall, timeout_seconds: float | None, budget: Budget) -> ToolResult:
-    def run() -> ToolResult:
+    if TAPE.get() is not None:
         _refuse_unknown(judged)
-        return _with_usage(judged.run(timeout_seconds), budget)
-
-    return run() if TAPE.get() is None else taped(judged.asked, run, _holds_an_agent, budget)
+    return _with_usage(judged.run(timeout_seconds), budget)
 
 
 async def _arun(judged: JudgedCall, timeout_seconds: float | None, budget: Budget) -> ToolResult:
-    async def run() -> ToolResult:
+    if TAPE.get() is not None:
         _refuse_unknown(judged)
-        return _with_usage(await judged.arun(timeout_seconds), budget)
-
-    return await (run() if TAPE.get() is None else ataped(judged.asked, run, _holds_an_agent, budget))
+    return _with_usage(await judged.arun(timeout_seconds), budget)
 
 
 def _holds_an_agent(result: ToolResult) -> bool:
@@ -288,11 +291,6 @@ def _with_usage(result: ToolResult, budget: Budget) -> ToolResult:
     found = LINEAGE.get().found
     result = replace(result, labels=result.labels | found) if found else result
     return replace(result, usage=budget.usage) if budget.usage.requests else result
-
-
-def _limit(question: UseTools) -> float | None:
-    """Timeout of a call from the remaining time of the run."""
-    return None if math.isinf(question.seconds_left) else max(question.seconds_left, 0.001)
 
 
 def _concurrently(functions: Sequence[Callable[[], _Value]]) -> Iterator[_Value]:
@@ -345,15 +343,10 @@ async def _ause(judged: JudgedCall, question: UseTools, room: asyncio.Semaphore)
         budget = _set_lineage(question.lineage, judged.call.id)
         EXPECTED.set(judged.expected)
         with question.around(judged):
-            result = question.results[judged.call.id] = await _arun(judged, _limit(question), budget)
+            run = partial(_arun, judged, question.timeout_seconds, budget)
+            result = await (run() if TAPE.get() is None else ataped(judged.asked, run, _holds_an_agent, budget))
+            question.results[judged.call.id] = result
     return ToolCallFinished(judged.call, result)
-
-
-def _in_time(ask: Callable[[], _Value], seconds_left: float, guards: Sequence[CallFunction] = ()) -> _Value | None:
-    """The value of `ask()`; None if a guardrail refuses first. Raises Unreachable on timeout."""
-    if seconds_left > _FAR_SECONDS and not guards:
-        return ask()
-    return next(iter([*_in_time_each(lambda: iter([ask()]), seconds_left, guards)]), None)
 
 
 def _in_time_each(

@@ -20,18 +20,11 @@ from agentkit.llm.pipeline import LEFT_USAGE
 from agentkit.messages import Request, Response, ToolCall, ToolResult
 from agentkit.recording import PersonAsked
 from agentkit.safety.approval import NOBODY, SILENT, WORDS, Approval, ApprovalRequest, Approver, ApproverAnswer
-from agentkit.sessions.run_log import SessionRun
+from agentkit.sessions.session import SessionRun
 from agentkit.tracing.listeners import apieces_within, pieces_within
 from agentkit.usage import Usage
 
 _NOT_ANSWERED = "The time of the run is up, and nobody has answered."
-
-_NOTHING = nullcontext()
-
-
-def alone(*_work: object) -> AbstractContextManager[None]:
-    """The default context manager around an effect: does nothing."""
-    return _NOTHING
 
 
 @dataclass(slots=True)
@@ -47,7 +40,7 @@ class AskModel:
     llm: Callable[[], LLM]
     seconds_left: float
     answer: Response | Exception | None = None
-    around: Callable[[], AbstractContextManager[object]] = alone
+    around: Callable[[], AbstractContextManager[object]] = nullcontext
     is_streamed: bool = False
     layers: tuple[Middleware, ...] = ()
     left: list[Usage] = field(default_factory=list)
@@ -64,14 +57,14 @@ class AskModel:
 
     def within(self, pieces: Generator[Event, None, None]) -> Generator[Event, None, None]:
         """Wrap a stream in the context manager of the request, which is active while each chunk is awaited."""
-        if self.around is alone:
+        if self.around is nullcontext:
             return pieces
         self.is_streamed = True
         return pieces_within(self.around(), self._heard(pieces))
 
     def awithin(self, pieces: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
         """Async version of `within`; the caller sets `answer`."""
-        if self.around is alone:
+        if self.around is nullcontext:
             return pieces
         self.is_streamed = True
         return apieces_within(self.around(), pieces)
@@ -149,7 +142,7 @@ class AskPerson:
 
 @dataclass(slots=True)
 class UseTools:
-    """Run the allowed calls, none longer than `seconds_left`.
+    """Run the allowed calls, none longer than `timeout_seconds`.
 
     Each result is stored under its call's id as soon as it arrives, so that finished results survive an interruption of
     the rest. `lineage` constrains the agents that the tools run. `around` returns the context manager that wraps a
@@ -158,9 +151,9 @@ class UseTools:
 
     calls: tuple[JudgedCall, ...]
     results: dict[str, ToolResult]
-    seconds_left: float
+    timeout_seconds: float | None
     lineage: ParentRun
-    around: Callable[[JudgedCall], AbstractContextManager[object]] = alone
+    around: Callable[[JudgedCall], AbstractContextManager[object]] = nullcontext
 
 
 @dataclass(slots=True)

@@ -16,10 +16,9 @@ from agentkit.agents.human_approval import answer_later, is_approver
 from agentkit.agents.result import GivenApprover
 from agentkit.agents.run_config import HandoffTarget, Instruction
 from agentkit.content import File, Image, worded
-from agentkit.decisions import Label
+from agentkit.decisions import Label, Level, SafetyLevel
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import suggestion
-from agentkit.levels import Level, SafetyLevel
 from agentkit.llm.client import LLM
 from agentkit.llm.detection import PROVIDERS
 from agentkit.llm.protocols.chat_format import typed_messages

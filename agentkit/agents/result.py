@@ -22,8 +22,8 @@ from agentkit.safety.approval import Approval, ApprovalRequest, Approver, Said
 from agentkit.sessions.codec import decode, decode_message, encode, encode_part, from_line, to_line
 from agentkit.sessions.conversation import fault_in
 from agentkit.sessions.export import unmade_approvals
-from agentkit.sessions.run_log import SessionRun, is_record_of
 from agentkit.sessions.run_state import RunState, Step
+from agentkit.sessions.session import is_record_of
 from agentkit.suggestions import closest
 from agentkit.tooling.run_context import ContextType, RunContext
 from agentkit.undo import Undone
@@ -151,14 +151,6 @@ class RunResult(Generic[T]):
     rules: AnswerValidator | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def of(cls, run: SessionRun, error: AgentKitError | None, value: T | None, **known: Any) -> RunResult[T]:
-        """Create the result of a finished run; `known` holds further fields: lead, record, context, rules."""
-        result = cls.of_state(run.progress, run.id, run.history, error, value=value, **known)
-        if isinstance(error, RunError):
-            error.result = result
-        return result
-
-    @classmethod
     def from_json(cls, text: str) -> RunResult[Any]:
         """Load the run that `to_json` saved, to inspect its waiting calls; `agent.resume(result, answers)` resumes it.
 
@@ -167,10 +159,10 @@ class RunResult(Generic[T]):
         """
         run_id, progress, history = read_saved(text)
         why = "" if progress.ended is None else progress.ended.error
-        return RunResult.of_state(progress, run_id, history, RunError(why) if why else None, value=progress.text)
+        return RunResult.of(progress, run_id, history, RunError(why) if why else None, value=progress.text)
 
     @classmethod
-    def of_state(
+    def of(
         cls,
         progress: RunState,
         run_id: str,
@@ -178,8 +170,8 @@ class RunResult(Generic[T]):
         error: AgentKitError | None,
         **known: Any,
     ) -> RunResult[T]:
-        """Create the result from the run's state, with further fields."""
-        return cls(
+        """Create the result from the run's state; `known` holds further fields: value, lead, record, context, rules."""
+        result = cls(
             status=progress.status or "interrupted",
             messages=progress.valid_messages(),
             tool_calls=tuple(progress.tool_calls),
@@ -194,6 +186,9 @@ class RunResult(Generic[T]):
             history=history,
             **known,
         )
+        if isinstance(error, RunError):
+            error.result = result
+        return result
 
     def __getstate__(self) -> dict[str, Any]:
         """All fields except those bound to the process: agent, context and rules."""

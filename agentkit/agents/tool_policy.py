@@ -19,11 +19,10 @@ from typing import Any, Protocol
 from agentkit import settings
 from agentkit._dataclass import dataclass
 from agentkit.agents.guardrails import Middleware, asurrounded, surrounded
-from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict, strictest
+from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, SafetyLevel, Verdict, strictest
 from agentkit.errors import AgentKitError, ToolError, UnknownTool
 from agentkit.event_rendering import visible
 from agentkit.events import Milestone
-from agentkit.levels import SafetyLevel
 from agentkit.messages import MadeCall, Message, Pause, ToolCall, ToolResult
 from agentkit.safety.approval import Grants
 from agentkit.safety.data_flow import judge_flow, labels_of, said_in
@@ -310,6 +309,8 @@ class JudgedCall:
         """The result of a call that is denied, or whose approval was bound to what has changed since."""
         if not self.decision.allowed:
             return self.refusal()
+        if not self.bound:
+            return None
         tool = self.tool
         lapsed = lapse(self.decision, self.bound, lambda: "" if tool is None else tool.preview(self.arguments).diff)
         return None if lapsed is None else self.amend(denial(self.call.name, lapsed))
@@ -380,7 +381,8 @@ def judge_call(call: ToolCall, policy_context: ToolPolicyContext, read: Sequence
             decision = judge_flow(read, tool.name, _written(tool, arguments), decision, policy_context.above, brought)
     except RecursionError:
         return JudgedCall(call, Decision(Verdict.DENY, BAD_ARGUMENTS, "The arguments nest too deeply to be judged."))
-    return JudgedCall(call, decision, tool, arguments, expected=expected_folders(arguments, places))
+    expected = expected_folders(arguments, places) if places.arguments else {}
+    return JudgedCall(call, decision, tool, arguments, expected=expected)
 
 
 def _judged_by_all(

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from agentkit._dataclass import dataclass
 from agentkit.atomic_write import store
 from agentkit.cli.options import CODE
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, NoProvider, UnknownTool
 from agentkit.event_rendering import suggestion
-from agentkit.levels import SafetyLevel
 from agentkit.settings import environment, settings_file, state_folder
 from agentkit.text_encoding import split_lines
 from agentkit.usage import Limits, is_whole

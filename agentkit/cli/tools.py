@@ -158,7 +158,7 @@ def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_jso
     from agentkit.cli.display import shell_remedy
     from agentkit.cli.programs import tool_named
     from agentkit.cli.settings import settings_here
-    from agentkit.levels import SafetyLevel
+    from agentkit.decisions import SafetyLevel
     from agentkit.safety.policy import Policy
 
     tool = tool_named(name)

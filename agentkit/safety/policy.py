@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
-from agentkit.decisions import Decision, Verdict, strictest
+from agentkit.decisions import Decision, SafetyLevel, Verdict, strictest
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 from agentkit.safety.paths import NO_FACTS, CallFacts
 from agentkit.safety.rules import Rule, rules_from
 

@@ -10,15 +10,14 @@ from dataclasses import replace
 from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast, overload
 from weakref import WeakSet
 
-from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict
+from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Level, SafetyLevel, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, short_traceback
-from agentkit.levels import Level, SafetyLevel
 from agentkit.messages import ToolResult, ToolSpec
 from agentkit.safety.approval import NO_PREVIEW, CallPreview
 from agentkit.suggestions import refuse_made
 from agentkit.tooling import execution
 from agentkit.tooling import signature as reflection
-from agentkit.tooling.arguments import copied
+from agentkit.tooling.arguments import copied, shown
 from agentkit.tooling.results import BAD_ARGUMENTS, denial, fault, is_long, objection, returned, told
 from agentkit.tooling.run_context import (
     CONTEXT,
@@ -82,9 +81,9 @@ def unconfirmed(decision: Decision) -> Decision:
     return Decision(Verdict.DENY, UNCONFIRMED, reason, decision.evidence, _CONFIRM, decision.level, decision.egress)
 
 
-def check_judge_context(judge: Judge | None, name: str, value: Any) -> None:
+def check_judge_context(judge: Judge, name: str, value: Any) -> None:
     """Raise ConfigError if the run's context is not of the type that the judge expects."""
-    of_run = None if judge is None else run_parameter_of(judge)
+    of_run = run_parameter_of(judge)
     if of_run is not None:
         check_value(value, [of_run.parameter], f"The judge of {name}")
 
@@ -235,7 +234,8 @@ class Tool(reflection.Portable, Generic[P, R]):
         **unknown: NoReturn,
     ) -> None:
         with short_traceback:
-            refuse_made(Tool, unknown)
+            if unknown:
+                refuse_made(Tool, unknown)
             bare = _bare(function)
             may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
             self.__dict__.update(
@@ -346,7 +346,9 @@ class Tool(reflection.Portable, Generic[P, R]):
         try:
             checked = self.check(arguments)
         except BadArguments as error:
-            return {}, Decision(Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=str(arguments)[:MOST_EVIDENCE_CHARS])
+            return {}, Decision(
+                Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=shown(arguments)[:MOST_EVIDENCE_CHARS]
+            )
         return checked, judgment(self._judge, self.name, self.level, checked, run)
 
     def invoke(
@@ -407,7 +409,8 @@ class Tool(reflection.Portable, Generic[P, R]):
     def check_context(self, value: Any) -> None:
         """Raise ConfigError if the tool cannot be used in a run with this `context=`."""
         self._parameters.check_context(value)
-        check_judge_context(self._judge, self.name, value)
+        if self._judge is not None:
+            check_judge_context(self._judge, self.name, value)
 
     @property
     def judged_by(self) -> Judge | None:

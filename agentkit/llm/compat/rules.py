@@ -67,6 +67,12 @@ class Receiver:
     lenient_tools: frozenset[str] = frozenset()
     lenient_answers: bool = False
 
+    @property
+    def has_schema_rules(self) -> bool:
+        """Whether any JSON schema is refused for its types, choices, formats, keywords or references."""
+        is_restricted = self.string_choices or self.single_types or not self.references or bool(self.keywords)
+        return is_restricted or self.formats is not None or self.known_keywords is not None
+
     def learning(self, rules: Mapping[str, Any]) -> Receiver:
         """The receiver with further rules; sets of keywords and of tools grow."""
         grown = {

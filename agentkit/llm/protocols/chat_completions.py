@@ -300,9 +300,10 @@ def read_message(message: Mapping[str, Any]) -> AssistantMessage:
     """Decode a model's message in any known shape; unknown fields are stored so that they can be sent back."""
     calls = [read_call(call) for call in calls_in(message)]
     extra = {name: value for name, value in message.items() if name not in _MESSAGE_FIELDS and has_content(value)}
-    if thoughts := thoughts_in(message.get("content")):
+    content = message.get("content")
+    if isinstance(content, list) and (thoughts := thoughts_in(content)):
         extra[FIELD] = thoughts
-    text = parsing.answer_text(message.get("content")) or _transcript(message)
+    text = parsing.answer_text(content) or (_transcript(message) if "audio" in message else "")
     return parsing.assistant_message(text, calls, _reasoning(message), extra)
 
 
@@ -312,7 +313,7 @@ def _transcript(fields: Mapping[str, Any]) -> str:
 
 
 def _reasoning(message: Mapping[str, Any]) -> str:
-    if _THOUGHT_FIELDS.isdisjoint(message) and isinstance(message.get("content"), str):
+    if _THOUGHT_FIELDS.isdisjoint(message) and not isinstance(message.get("content"), list):
         return ""
     reasoning = next(filter(None, (parsing.thought_in(message.get(name)) for name in REASONING_FIELDS)), "")
     reasoning = reasoning or parsing.details_of(message.get("reasoning_details"))
@@ -400,7 +401,7 @@ def _response(
     reason = ending.reason
     _check(ending, is_empty=not (message.text or message.tool_calls))
     finish: FinishReason = "length" if reason in parsing.CUT_SHORT else "tool_calls" if message.tool_calls else "stop"
-    model, hosted = parsing.word(raw.get("model")), uses_in_message(message.extra)
+    model, hosted = parsing.word(raw.get("model")), uses_in_message(message.extra) if message.extra else ()
     return Response(message, finish, _usage(figures), model, parsing.well_formed_json(raw), hosted=hosted)
 
 
@@ -547,6 +548,7 @@ class ChatCompletions:
     headers: Mapping[str, str] = {}
     streaming: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
     error = staticmethod(failure)
+    decode = staticmethod(decode_answer)
 
     def url(self, _model: str, /, **_streaming: bool) -> str:
         """The path of a request, relative to the base URL."""
@@ -557,7 +559,7 @@ class ChatCompletions:
     ) -> dict[str, Any]:
         """Encode a request as the body of a POST."""
         before = before or EncodingCache()
-        encode = _encode_with_thoughts if are_read(request.settings) else _encode_message
+        encode = _encode_with_thoughts if request.settings and are_read(request.settings) else _encode_message
         messages = before.entries(request.messages, encode)
         if len(messages) > len(request.messages):
             messages = _with_shown_last(request.messages, messages)
@@ -571,10 +573,6 @@ class ChatCompletions:
         for name, value in request.settings.items():
             body[name] = _tool_choice(value) if name == "tool_choice" else value
         return body
-
-    def decode(self, data: Mapping[str, Any]) -> Response:
-        """Decode a complete body. Raises ModelError if it contains no response."""
-        return decode_answer(data)
 
     def reader(self) -> ChatReader:
         """Create a reader for one streamed response."""
