@@ -29,7 +29,7 @@ from agentkit.llm.providers.offline.argument_matching import (
     states_date,
     unfilled,
 )
-from agentkit.llm.providers.offline.lexicon import in_english, words
+from agentkit.llm.providers.offline.lexicon import in_english, places_in, words
 from agentkit.llm.providers.offline.normalisation import only_states, spelled_out
 from agentkit.llm.providers.offline.question_parser import Question
 from agentkit.llm.providers.offline.validation import (
@@ -405,7 +405,14 @@ def _result_text(result: ToolMessage, call: ToolCall | None, asked: Sequence[str
         own = {key: each for key, each in entries.items() if key in own or key not in _MAIN}
     lines = _equation(entries) or _lines(_asked_for(own, asked) or _essence(own)) or f"{result.name} came back empty."
     zone = sent.get("timezone") if isinstance(sent, dict) else None
-    return f"{lines} in {zone.rpartition('/')[2].replace('_', ' ')}" if zone and "\n" not in lines else lines
+    return f"{lines} in {_place(zone, asked)}" if zone and "\n" not in lines else lines
+
+
+def _place(zone: str, asked: Sequence[str]) -> str:
+    """The place of the question that a time zone stands for, else the city in the zone's name."""
+    text = f" {' '.join(asked).lower()} "
+    named = next((place for place in places_in(zone) if f" {place} " in text and place != zone.lower()), "")
+    return named.title() or zone.rpartition("/")[2].replace("_", " ")
 
 
 def _equation(entries: Mapping[str, Any]) -> str:
