@@ -73,7 +73,7 @@ _ANSWERING = (
         "--safety",
         metavar="LEVEL",
         shell_complete=safety_levels,
-        help="What runs unasked: safe, network (default), system.",
+        help="What runs without approval: safe, network (default), system.",
     ),
     limits_option(
         "What a run may take at most: cost (US dollars), seconds, iterations, tool_calls, calls_per_response, "

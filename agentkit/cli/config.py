@@ -25,7 +25,7 @@ _EXAMPLE = """\
 # Keys are not settings; store them with: agentkit keys set openai
 {where}
 # tools = ["core", "web"]          # tools and collections: {collections}
-# safety = "network"               # what runs unasked: safe, network{system}
+# safety = "network"               # what runs without approval: safe, network{system}
 # session = "work"                 # always use this session; false stores nothing
 # instruction = "Answer briefly."  # the standing order that the model is given
 # trace = "trace.jsonl"            # write what runs do into this file, a line each
