@@ -1,11 +1,13 @@
-"""What all tests share: a state folder of their own, and no test that fails because of how or where it is started."""
+"""Fixtures of all tests: a separate state folder for each, and the same conditions however pytest is started."""
 
 import asyncio
 import io
+import itertools
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import zipfile
 from contextlib import aclosing
@@ -20,6 +22,9 @@ settings.load_profile("untimed")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job in the background, whose children cannot be stopped
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Without bytecode, every process that a test starts would compile the package again, which doubles the time of the run.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 SLOW_RESOURCES = {"chromium", "cluster", "postgres", "postgres_server"}
 """Fixtures, and parameters of fixtures, that make a test slow: a browser, a Dask cluster, a database server."""
@@ -43,10 +48,17 @@ def pytest_runtest_makereport(item):
     return report
 
 
+@pytest.fixture(scope="session")
+def state_folders(tmp_path_factory):
+    """Paths of state folders, none of which exists."""
+    parent = tmp_path_factory.mktemp("state")
+    return (parent / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def own_state(monkeypatch, tmp_path_factory):
+def own_state(monkeypatch, state_folders):
     """Every test has its own state folder, and no terminal width from pytest-xdist."""
-    monkeypatch.setenv("AGENTKIT_STATE", str(tmp_path_factory.mktemp("state")))
+    monkeypatch.setenv("AGENTKIT_STATE", str(next(state_folders)))
     monkeypatch.delenv("COLUMNS", raising=False)
 
 

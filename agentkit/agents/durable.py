@@ -42,9 +42,8 @@ from agentkit.events import (
     ToolCallFinished,
 )
 from agentkit.llm.pricing import cost_of
-from agentkit.sessions.run_log import entries_of_run
-from agentkit.sessions.run_state import RunState
-from agentkit.sessions.session import Session
+from agentkit.sessions.session import Session, entries_of_run
+from agentkit.sessions.state import RunState
 from agentkit.sessions.store import SessionEntry, SessionStore
 from agentkit.tooling.output_types import OutputType
 from agentkit.tooling.signature import is_asynchronous

@@ -30,8 +30,8 @@ from agentkit.safety.approval import (
     answered,
     is_mistaken,
 )
-from agentkit.sessions.run_log import SessionRun
-from agentkit.sessions.run_state import Step
+from agentkit.sessions.session import SessionRun
+from agentkit.sessions.state import Step
 from agentkit.tooling.arguments import copied
 from agentkit.tooling.run_context import NO_RUN, RunContext, can_be_called, check_value, run_parameter_of
 from agentkit.tooling.tool import Tool
@@ -49,8 +49,13 @@ class HumanApproval:
     within: str = ""
 
     def decided(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, JudgedCall | None]:
-        """The call with its decision, made by a person if the policy asks; None if the call must wait."""
-        judged = self._judged(step, read)
+        """The call with its decision, made by a person if the policy asks; None if the call must wait.
+
+        Once a person was asked about it, `allow` does not replace the person's decision.
+        """
+        judged, postponed = judge_call(step.call, self.policy_context, read), step.postponed
+        if postponed is not None and postponed.inner is None and postponed.decision is not None:
+            judged = replace(judged, decision=postponed.decision) if judged.decision.allowed else judged
         if judged.decision.verdict is Verdict.ASK:
             return (yield from self._approved(judged, step, read))
         return judged
@@ -85,15 +90,6 @@ class HumanApproval:
                 return None
             yield from tell(self.run, answer)
         return answer
-
-    def _judged(self, step: Step, read: Sequence[Message]) -> JudgedCall:
-        """Judge the call; once a person was asked about it, `allow` does not replace the person's decision."""
-        judged, postponed = judge_call(step.call, self.policy_context, read), step.postponed
-        if postponed is None or postponed.inner is not None:
-            return judged
-        if postponed.decision is not None and judged.decision.allowed:
-            return replace(judged, decision=postponed.decision)
-        return judged
 
     def _approved(
         self, judged: JudgedCall, step: Step, read: Sequence[Message]
@@ -199,9 +195,9 @@ def approver_within(approve: Callable[..., Any], context: RunContext[Any]) -> Ap
     return approve if of_run is None else of_run.bound(approve, context)
 
 
-def check_approver(approve: GivenApprover | None, value: Any) -> None:
+def check_approver(approve: GivenApprover, value: Any) -> None:
     """Raise ConfigError if the context of a run does not match the approver's annotation."""
-    of_run = None if approve is None else run_parameter_of(approve)
+    of_run = run_parameter_of(approve)
     if of_run is not None:
         check_value(value, [of_run.parameter], "The approver")
 

@@ -23,9 +23,8 @@ from agentkit.events import Event, LimitReached, Milestone, RequestFailed, RunEn
 from agentkit.llm.client import LLM
 from agentkit.llm.pricing import prices_under
 from agentkit.recording import TAPE, ScopedRecording, clock
-from agentkit.sessions.run_log import SessionRun
-from agentkit.sessions.run_state import RunState
 from agentkit.sessions.session import Session
+from agentkit.sessions.state import RunState
 from agentkit.sessions.store import SessionEntry
 from agentkit.usage import COUNTED_LIMITS, LIMITS, RESERVED_LIMITS, UNLIMITED, Limits, Price
 
@@ -233,10 +232,9 @@ def rebuilt(
             value = rules.parse(progress.text)
         except ValueError as fault:
             raise SessionError(f"The answer kept in {session.name!r} is not of the agent's type: {fault}") from fault
-    record = agent.workspace.for_run(progress.record or None, label=agent.name, dry_run=agent.dry_run).record
-    run_ = SessionRun(session, run, progress, (), _nothing)
+    record = agent.workspace.for_run(progress.record or None, label=agent.name, dry_run=agent.dry_run).begun_record
     known = {"lead": ResumingAgent(agent, session), "record": record, "rules": rules}
-    return RunResult.of(run_, error or _error_of(progress), value, **known)
+    return RunResult.of(progress, run, (), error or _error_of(progress), value=value, **known)
 
 
 def _rules(agent: Runner, name: str) -> AnswerValidator:
@@ -351,7 +349,3 @@ def _begun(agent: Runner, job: Job) -> RunStarted:
         return RunStarted(agent.name, content_from(job.prompt))
     except AgentKitError:
         return RunStarted(agent.name, repr(job.prompt))
-
-
-def _nothing() -> None:
-    """Do nothing: a rebuilt run has no lock to release."""

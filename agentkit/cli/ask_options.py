@@ -30,8 +30,8 @@ from agentkit.cli.options import (
 from agentkit.cli.programs import parted, run_file
 from agentkit.cli.settings import Settings, limit_of, option_value, settings_here, split_names
 from agentkit.content import File, Image, part_of, quoted_file
+from agentkit.decisions import SafetyLevel
 from agentkit.event_rendering import suggestion
-from agentkit.levels import SafetyLevel
 from agentkit.messages import Content
 from agentkit.text_encoding import decode_text, split_lines
 

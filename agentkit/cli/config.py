@@ -163,7 +163,7 @@ def _trust_told(project: SettingsFile) -> str:
 
 def _shown(key: str, value: Any) -> Any:
     """A value as JSON data, without secrets."""
-    from agentkit.levels import SafetyLevel
+    from agentkit.decisions import SafetyLevel
     from agentkit.llm.endpoint import shown_url
     from agentkit.redaction import redact
 

@@ -18,10 +18,9 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from agentkit import content, messages
-from agentkit.decisions import Decision, Label, Verdict
+from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import SessionError
 from agentkit.events import MILESTONES, Milestone
-from agentkit.levels import SafetyLevel
 from agentkit.messages import Message
 from agentkit.sessions.store import START, Position, SessionEntry, SessionSummary
 from agentkit.usage import Price, Tariff, Usage
@@ -105,11 +104,11 @@ def encode_part(value: Any) -> Any:
         return _encode_fields(value)
     if kind in _PLAIN:
         return value
-    if isinstance(value, Mapping):  # can be deeply nested, and is JSON already
+    if kind is not tuple and isinstance(value, Mapping):  # can be deeply nested, and is JSON already
         return {name: encode_part(each) if type(each) in _CLASSES else each for name, each in value.items()}
     if isinstance(value, frozenset):
         return sorted(map(encode_part, value))
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
+    if kind is tuple or (isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)):
         return [encode_part(each) for each in value]
     return _encode_name(value)
 

@@ -24,15 +24,14 @@ from typing import (
 )
 from weakref import WeakSet
 
-from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict
-from agentkit.errors import BadArguments, Blocked, ConfigError
-from agentkit.levels import Level, SafetyLevel
+from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Level, SafetyLevel, Verdict
+from agentkit.errors import BadArguments, Blocked, ConfigError, short_traceback
 from agentkit.messages import ToolResult, ToolSpec
 from agentkit.safety.approval import NO_PREVIEW, CallPreview
 from agentkit.suggestions import refuse_made
 from agentkit.tooling import execution
 from agentkit.tooling import signature as reflection
-from agentkit.tooling.arguments import copied
+from agentkit.tooling.arguments import copied, shown
 from agentkit.tooling.results import BAD_ARGUMENTS, denial, fault, is_long, objection, returned, told
 from agentkit.tooling.run_context import (
     CONTEXT,
@@ -97,9 +96,9 @@ def unconfirmed(decision: Decision) -> Decision:
     return Decision(Verdict.DENY, UNCONFIRMED, reason, decision.evidence, _CONFIRM, decision.level, decision.egress)
 
 
-def check_judge_context(judge: Judge | None, name: str, value: Any) -> None:
+def check_judge_context(judge: Judge, name: str, value: Any) -> None:
     """Raise ConfigError if the run's context is not of the type that the judge expects."""
-    of_run = None if judge is None else run_parameter_of(judge)
+    of_run = run_parameter_of(judge)
     if of_run is not None:
         check_value(value, [of_run.parameter], f"The judge of {name}")
 
@@ -274,24 +273,26 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
         paths: Iterable[str] = (),
         **unknown: object,
     ) -> None:
-        refuse_made(Tool, unknown)
-        bare = _bare(function)
-        may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
-        self.__dict__.update(
-            name=checked_name(reflection.name_of(bare) if name is None else name),
-            **_level_and_labels(level, labels),
-            **checked_limits(timeout_seconds, max_chars),
-            function=bare if isinstance(function, staticmethod) else function,
-            idempotent=idempotent,
-            ends_run=ends_run,
-            conditions=() if when is None else conditions_from(when),
-            paths=checked_paths(paths) if paths != () else (),
-            _description=None if description is None else checked_text(description),
-            **checked_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
-            **_function_attributes(bare, may_bind=may_bind),
-        )
-        _check_parameters(lambda: self._parameters, may_bind=may_bind)
-        _MADE.add(self)
+        with short_traceback:
+            if unknown:
+                refuse_made(Tool, unknown)
+            bare = _bare(function)
+            may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
+            self.__dict__.update(
+                name=checked_name(reflection.name_of(bare) if name is None else name),
+                **_level_and_labels(level, labels),
+                **checked_limits(timeout_seconds, max_chars),
+                function=bare if isinstance(function, staticmethod) else function,
+                idempotent=idempotent,
+                ends_run=ends_run,
+                conditions=() if when is None else conditions_from(when),
+                paths=checked_paths(paths) if paths != () else (),
+                _description=None if description is None else checked_text(description),
+                **checked_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
+                **_function_attributes(bare, may_bind=may_bind),
+            )
+            _check_parameters(lambda: self._parameters, may_bind=may_bind)
+            _MADE.add(self)
 
     @classmethod
     def from_schema(
@@ -385,7 +386,9 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
         try:
             checked = self.check(arguments)
         except BadArguments as error:
-            return {}, Decision(Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=str(arguments)[:MOST_EVIDENCE_CHARS])
+            return {}, Decision(
+                Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=shown(arguments)[:MOST_EVIDENCE_CHARS]
+            )
         return checked, judgment(self._judge, self.name, self.level, checked, run)
 
     def invoke(
@@ -446,7 +449,8 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
     def check_context(self, value: Any) -> None:
         """Raise ConfigError if the tool cannot be used in a run with this `context=`."""
         self._parameters.check_context(value)
-        check_judge_context(self._judge, self.name, value)
+        if self._judge is not None:
+            check_judge_context(self._judge, self.name, value)
 
     @property
     def judged_by(self) -> Judge | None:
@@ -597,7 +601,8 @@ def tool(function: Callable[P, R], /) -> Tool[P, R, Any]: ...
 def tool(**options: Unpack[ToolOptions]) -> ToolDecorator: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Turn a function into a tool: `@tool`, or `@tool(level=..., name=...)` with the keyword arguments of Tool."""
-    return functools.partial(Tool, **options) if function is None else Tool(function, **options)
+    with short_traceback:
+        return functools.partial(Tool, **options) if function is None else Tool(function, **options)
 
 
 def _level_and_labels(level: Level | None, labels: Iterable[Label | str] | None) -> dict[str, Any]:

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
-from agentkit.decisions import Decision, Label, Verdict
+from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import SandboxError, ToolError
 from agentkit.git import repository as git_repository
 from agentkit.git.repository import Repository
 from agentkit.git.settings import programs_in
-from agentkit.levels import SafetyLevel
 from agentkit.messages import ToolMessage, calls_in
 from agentkit.safety.approval import CallPreview
 from agentkit.safety.shell.variables import HOME
@@ -344,6 +343,9 @@ def _created_notes(outcome: ProcessOutcome) -> list[str]:
         )
     if created.left:
         notes.append(f"It created {', '.join(created.left[:_MAX_NAMED])}, which other programs run or obey later.")
+    if outcome.appeared:
+        names = _listed(outcome.appeared)
+        notes.append(f"Files with secrets appeared while it ran: {names}. The output is without the values in them.")
     if outcome.unsearched:
         notes.append(f"Not all of the workspace was searched for secrets and settings: {outcome.unsearched}.")
     return notes

@@ -11,9 +11,8 @@ import psutil
 import pytest
 
 from agentkit import Agent
-from agentkit.decisions import Label, Verdict
+from agentkit.decisions import Label, SafetyLevel, Verdict
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 from agentkit.sandbox.guard.module_facades import TABLE
 from agentkit.sandbox.isolation import MECHANISMS
 from agentkit.sandbox.process import Confinement, command_boundary

@@ -17,9 +17,9 @@ from agentkit.cli.export import save, summary_line
 from agentkit.cli.options import CODE
 from agentkit.cli.sessions import undo_text
 from agentkit.cli.terminal import line_text
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import AgentKitError, ConfigError, SessionError
 from agentkit.event_rendering import count_text, suggestion, tokens_text
-from agentkit.levels import SafetyLevel
 from agentkit.messages import AssistantMessage, UserMessage
 from agentkit.redaction import redact
 from agentkit.sessions.session import Session
