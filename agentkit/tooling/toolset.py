@@ -45,12 +45,7 @@ if TYPE_CHECKING:
             """Provide them."""
 
     ToolItem = (
-        Tool[..., Any, ContextType]
-        | ToolFunction
-        | functools.partial[Any]
-        | GivesTool
-        | GivesTools
-        | Iterable[Any]
+        Tool[..., Any, ContextType] | ToolFunction | functools.partial[Any] | GivesTool | GivesTools | Iterable[Any]
     )
     """An item of a toolset."""
 

@@ -126,16 +126,16 @@ def tools() -> None:
     assert_type(Agent("helper", other).run("Hi!"), RunResult[str])
     assert_type(tool(level="safe")(count)(RunContext(Shop("Hue")), "hat"), int)
     assert_type(Agent("helper", [sell]), Agent[str, Shop])
-    assert_type(Agent("helper", [Tool(count)]), Agent[str, Shop])
     Agent("helper", [sell]).run("Hi!", context=Branch("Hue"))
     Agent("helper", [sell]).run("Hi!", context=Library(3))  # error
     Agent("helper", [sell], context=Library(3))  # error
     Agent("helper", [sell], approve=owner, output_type=Flight).run("Hi!", context=Library(3))  # error
-    Agent("helper", [sell, add], instruction=order).run("Hi!", context=Library(3))  # error
+    Agent("helper", [sell], instruction=order).run("Hi!", context=Library(3))  # error
     Agent("helper", [sell, add, Till().pay, partial(count, item="hat"), Agent("other"), core_tools])
     Agent("helper", [add, add.when(lambda: True)]).run("Hi!", context=Library(3))
     Agent("helper", core_tools).run("Hi!", context=Library(3))
     Agent("helper", Till().pay).run("Hi!", context=Library(3))
+    llm.complete("Hi!", tools=[add])
     Agent("helper", [5])  # error
     sell(RunContext(Library(3)), "hat")  # error
 
