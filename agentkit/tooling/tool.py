@@ -10,15 +10,14 @@ from dataclasses import replace
 from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast, overload
 from weakref import WeakSet
 
-from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict
-from agentkit.errors import BadArguments, Blocked, ConfigError
-from agentkit.levels import Level, SafetyLevel
+from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Level, SafetyLevel, Verdict
+from agentkit.errors import BadArguments, Blocked, ConfigError, short_traceback
 from agentkit.messages import ToolResult, ToolSpec
 from agentkit.safety.approval import NO_PREVIEW, CallPreview
 from agentkit.suggestions import refuse_made
 from agentkit.tooling import execution
 from agentkit.tooling import signature as reflection
-from agentkit.tooling.arguments import copied
+from agentkit.tooling.arguments import copied, shown
 from agentkit.tooling.results import BAD_ARGUMENTS, denial, fault, is_long, objection, returned, told
 from agentkit.tooling.run_context import (
     CONTEXT,
@@ -80,13 +79,6 @@ def unconfirmed(decision: Decision) -> Decision:
         return decision
     reason = f"Command blocked for safety: {decision.destroys}"
     return Decision(Verdict.DENY, UNCONFIRMED, reason, decision.evidence, _CONFIRM, decision.level, decision.egress)
-
-
-def check_judge_context(judge: Judge | None, name: str, value: Any) -> None:
-    """Raise ConfigError if the run's context is not of the type that the judge expects."""
-    of_run = None if judge is None else run_parameter_of(judge)
-    if of_run is not None:
-        check_value(value, [of_run.parameter], f"The judge of {name}")
 
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -234,24 +226,26 @@ class Tool(reflection.Portable, Generic[P, R]):
         paths: Iterable[str] = (),
         **unknown: NoReturn,
     ) -> None:
-        refuse_made(Tool, unknown)
-        bare = _bare(function)
-        may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
-        self.__dict__.update(
-            name=checked_name(reflection.name_of(bare) if name is None else name),
-            **_level_and_labels(level, labels),
-            **checked_limits(timeout_seconds, max_chars),
-            function=bare if isinstance(function, staticmethod) else function,
-            idempotent=idempotent,
-            ends_run=ends_run,
-            conditions=() if when is None else conditions_from(when),
-            paths=checked_paths(paths) if paths != () else (),
-            _description=None if description is None else checked_text(description),
-            **checked_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
-            **_function_attributes(bare, may_bind=may_bind),
-        )
-        _check_parameters(lambda: self._parameters, may_bind=may_bind)
-        _MADE.add(self)
+        with short_traceback:
+            if unknown:
+                refuse_made(Tool, unknown)
+            bare = _bare(function)
+            may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
+            self.__dict__.update(
+                name=checked_name(reflection.name_of(bare) if name is None else name),
+                **_level_and_labels(level, labels),
+                **checked_limits(timeout_seconds, max_chars),
+                function=bare if isinstance(function, staticmethod) else function,
+                idempotent=idempotent,
+                ends_run=ends_run,
+                conditions=() if when is None else conditions_from(when),
+                paths=checked_paths(paths) if paths != () else (),
+                _description=None if description is None else checked_text(description),
+                **checked_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
+                **_function_attributes(bare, may_bind=may_bind),
+            )
+            _check_parameters(lambda: self._parameters, may_bind=may_bind)
+            _MADE.add(self)
 
     @classmethod
     def from_schema(
@@ -345,7 +339,9 @@ class Tool(reflection.Portable, Generic[P, R]):
         try:
             checked = self.check(arguments)
         except BadArguments as error:
-            return {}, Decision(Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=str(arguments)[:MOST_EVIDENCE_CHARS])
+            return {}, Decision(
+                Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=shown(arguments)[:MOST_EVIDENCE_CHARS]
+            )
         return checked, judgment(self._judge, self.name, self.level, checked, run)
 
     def invoke(
@@ -406,7 +402,10 @@ class Tool(reflection.Portable, Generic[P, R]):
     def check_context(self, value: Any) -> None:
         """Raise ConfigError if the tool cannot be used in a run with this `context=`."""
         self._parameters.check_context(value)
-        check_judge_context(self._judge, self.name, value)
+        # Raise ConfigError if the run's context is not of the type that the judge expects
+        of_run = None if self._judge is None else run_parameter_of(self._judge)
+        if of_run is not None:
+            check_value(value, [of_run.parameter], f"The judge of {self.name}")
 
     @property
     def judged_by(self) -> Judge | None:
@@ -539,7 +538,8 @@ def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
 def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Turn a function into a tool: `@tool`, or `@tool(level=..., name=...)` with the keyword arguments of Tool."""
-    return functools.partial(Tool, **options) if function is None else Tool(function, **options)
+    with short_traceback:
+        return functools.partial(Tool, **options) if function is None else Tool(function, **options)
 
 
 def _level_and_labels(level: Level | None, labels: Iterable[Label | str] | None) -> dict[str, Any]:

@@ -6,8 +6,8 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Never, overload
 
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, UnknownTool
-from agentkit.levels import SafetyLevel
 from agentkit.suggestions import refuse_made
 from agentkit.tooling.run_context import ConditionFunction, ToolCondition
 from agentkit.tooling.tool import Tool
@@ -100,7 +100,9 @@ class Toolset(Sequence[AnyTool]):
 
     def within(self, workspace: Any) -> Toolset:
         """Return the same tools for `workspace`."""
-        return self._with(each.within(workspace) for each in self._tools)
+        if any(each.is_in_workspace for each in self._tools):
+            return self._with(each.within(workspace) for each in self._tools)
+        return self
 
     def _with(self, tools: Iterable[AnyTool]) -> Toolset:
         """Return a toolset of some of these tools, keeping which are searchable."""
@@ -129,8 +131,8 @@ class Toolset(Sequence[AnyTool]):
         shown = repr(name) if len(name) <= 100 else f"{name[:100]!r}…"
         if not self._tools:
             return f"No tool is named {shown}; there are no tools."
-        told = ", ".join(each for each in self.names if each not in self._searchable)
-        return f"No tool is named {shown}.{suggestion(name, self.names)} The tools are: {told}."
+        listed = ", ".join(each for each in self.names if each not in self._searchable)
+        return f"No tool is named {shown}.{suggestion(name, self.names)} The tools are: {listed}."
 
     @overload
     def __getitem__(self, index: int | str) -> AnyTool: ...

@@ -8,8 +8,8 @@ import pytest
 
 from agentkit.agents.agent import Agent, AgentOptions
 from agentkit.agents.agent_file import PYTHON_ONLY, AgentFile, parse_manifesto, read_manifesto
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 from agentkit.safety.policy import Policy
 from agentkit.testing import ScriptedLLM
 from agentkit.tooling.tool import Tool

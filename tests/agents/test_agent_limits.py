@@ -8,7 +8,7 @@ import time
 import pytest
 
 from agentkit import LLM, Agent, ConfigError, LimitExceeded, Limits, SafetyLevel
-from agentkit.agents.drivers import until
+from agentkit.agents.effects import until
 from agentkit.agents.result import RunFinished
 from agentkit.errors import Unreachable
 from agentkit.events import TextDelta

@@ -9,8 +9,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from agentkit.agents.tool_policy import ToolPolicyContext, judge_call
-from agentkit.decisions import Decision, Label, Verdict
-from agentkit.levels import SafetyLevel
+from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.messages import ToolCall, ToolMessage, UserMessage
 from agentkit.safety.approval import Grants
 from agentkit.safety.policy import Policy

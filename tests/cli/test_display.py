@@ -11,9 +11,11 @@ from agentkit.decisions import Decision
 from agentkit.errors import LimitExceeded
 from agentkit.events import ToolCallFinished
 from agentkit.messages import ToolCall, ToolResult
+from agentkit.safety.approval import ApproverAnswer, answered
 from agentkit.usage import Usage
 
 ALLOWED = Decision("allow", "safety-level", "It only computes.")
+ASKED = Decision("ask", "safety-level", "It changes files.")
 DENIED = Decision("deny", "budget", "Enough.")
 
 
@@ -71,6 +73,7 @@ def test_json_keeps_letters_readable():
         (used(arguments="[1]"), "calculator([1]) → 4"),
         (used(arguments="{no\njson"), "calculator({no json) → 4"),
         (used(decision=ALLOWED), "calculator() → 4  [allow: safety-level]"),
+        (used(decision=answered(ASKED, ApproverAnswer.of(True))), "calculator() → 4  [approved: safety-level]"),
         (used(value=None, status="denied", error="No.", decision=DENIED), "calculator() → No.  [deny: budget]"),
         (used(value={"datetime": "now", "zone": "UTC"}), "calculator() → now"),
         (used(value={"other": 1}, content='{"other": 1}'), 'calculator() → {"other": 1}'),

@@ -3,8 +3,8 @@
 import pytest
 
 from agentkit.cli.settings import KEYS, limit_of, unknown
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 
 
 @pytest.mark.for_each(

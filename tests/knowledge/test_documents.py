@@ -5,7 +5,7 @@ import time
 import pytest
 
 from agentkit.errors import ToolError
-from agentkit.knowledge.chunking import ChunkSize, cut
+from agentkit.knowledge.chunks import ChunkSize, cut
 from agentkit.knowledge.documents import read, read_text
 
 

@@ -234,7 +234,7 @@ FAILURES = {
     "a provider for a model": (
         {"model": "groq"},
         {},
-        ["'groq' is a provider and no model: LLM('groq')"],
+        ["'groq' is a provider, not a model. Use LLM('groq')"],
     ),
     "a model of ours": ({"model": "qwen3:8b"}, {}, ["No API key found"]),
     "a fine-tuned model": ({}, {"AGENTKIT_MODEL": "ft:gpt-4o:us"}, ["No API key found"]),
@@ -259,7 +259,7 @@ FAILURES = {
     "openai without a key": (
         {"provider": "openai"},
         AZURE,
-        ["No API key found", "OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", "offline"],
+        ["No API key found", "OPENAI_API_KEY", "api_key=", "offline"],
     ),
     "anthropic without a key": ({"model": "anthropic:m"}, OPENAI, ["No API key found", "ANTHROPIC_API_KEY"]),
     "a service without a key": ({"model": "groq:m"}, OPENAI, ["No API key found", "GROQ_API_KEY"]),
@@ -306,7 +306,7 @@ def test_the_offline_model_is_offered_as_it_is_there():
     """Where no provider is named, the error says how to use the offline model, and how to install it if need be."""
     with pytest.raises(NoProvider) as caught:
         detect(LLMArguments(), {})
-    assert "the offline model is installed: --offline at a shell, LLM('offline') in a program" in str(caught.value)
+    assert str(caught.value).endswith("For simple requests without a key: AGENTKIT_PROVIDER=offline.")
     assert "pip install" not in str(caught.value)
     told = subprocess.check_output([sys.executable, "-c", WITHOUT_NEEDLE], text=True, timeout=60)
     assert install_command("offline") in told

@@ -15,7 +15,7 @@ from agentkit.decisions import Decision, Verdict
 from agentkit.manifest import Manifest, differences, manifest_of
 from agentkit.manifest.build import HARMLESS, secrets_of, server_facts, verdict
 from agentkit.manifest.schema import VERDICTS
-from agentkit.mcp import ClientCredentials, MCPServer, target
+from agentkit.mcp import ClientCredentials, MCPServer, connection_target
 from agentkit.mcp.definitions import Definition
 from agentkit.tools.catalog import all_tools
 from agentkit.tools.web.search import search_tool
@@ -234,7 +234,7 @@ def test_a_login_is_a_secret(tmp_path, url, login, stated):
 
 def test_harmless_variables():
     """Variables that every server gets are not listed."""
-    assert frozenset(target._KEPT) == HARMLESS
+    assert frozenset(connection_target._KEPT) == HARMLESS
 
 
 def test_two_servers_of_one_name():

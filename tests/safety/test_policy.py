@@ -2,9 +2,8 @@
 
 import pytest
 
-from agentkit.decisions import Decision, Verdict
+from agentkit.decisions import Decision, SafetyLevel, Verdict
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 from agentkit.safety.paths import CallFacts
 from agentkit.safety.policy import Policy
 from agentkit.safety.rules import Rule

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentkit.decisions import Decision, Verdict
+from agentkit.decisions import Decision, SafetyLevel, Verdict
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 from agentkit.safety.urls import MAX_URL_CHARS, AddressRules, objection, read_url
 
 ROWS = [json.loads(line) for line in (Path(__file__).parent / "urls.jsonl").read_text("utf-8").splitlines()]

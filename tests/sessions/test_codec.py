@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentkit import content, events, messages
-from agentkit.decisions import Decision, Label, Verdict
+from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import SessionError
 from agentkit.events import MILESTONES, Milestone
-from agentkit.levels import SafetyLevel
 from agentkit.sessions.codec import (
     decode,
     decode_entry,

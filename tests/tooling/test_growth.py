@@ -103,3 +103,12 @@ def test_many_unknown_names_are_refused_in_five_sentences():
         TOOLS["typed"].check({f"k{i}": i for i in range(20_000)})
     assert str(caught.value).count("has no parameter") + str(caught.value).count("is missing") == 5
     assert str(caught.value).endswith("And at least 995 more.")
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_deeply_nested_arguments_are_refused(tool):
+    """Arguments of any depth give a result, not an exception."""
+    deep = None
+    for _ in range(5_000):
+        deep = {"start_date": deep, "name": [deep]}
+    assert not TOOLS[tool].invoke(deep).ok

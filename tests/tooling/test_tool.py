@@ -16,9 +16,8 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field
 
-from agentkit.decisions import Decision, Verdict
+from agentkit.decisions import Decision, SafetyLevel, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, ToolTimeout
-from agentkit.levels import SafetyLevel
 from agentkit.messages import ToolResult, ToolSpec
 from agentkit.tooling.tool import Tool, tool
 

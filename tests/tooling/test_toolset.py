@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from agentkit import Agent
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, UnknownTool
-from agentkit.levels import SafetyLevel
 from agentkit.testing import ScriptedLLM
 from agentkit.tooling.tool import Tool, tool
 from agentkit.tooling.toolset import Toolset

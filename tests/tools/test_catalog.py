@@ -7,8 +7,8 @@ import pytest
 
 import agentkit
 from agentkit import tools
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import UnknownTool
-from agentkit.levels import SafetyLevel
 from agentkit.tooling.tool import Tool
 from agentkit.tools.catalog import all_tools, default_tools, named
 from agentkit.tools.core import core_tools

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agentkit.levels import SafetyLevel
+from agentkit.decisions import SafetyLevel
 from agentkit.tools.core import calculator_tool, current_datetime_tool, json_parse_tool, string_length_tool
 
 WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agentkit.decisions import Verdict
-from agentkit.levels import SafetyLevel
+from agentkit.decisions import SafetyLevel, Verdict
 from agentkit.safety.shell import check_examples, judge_command, tables
+from agentkit.safety.shell.parsing import grammar_binding
 
 ATTACKS = Path(__file__).parents[1] / "attacks"
 ACCEPTED = {
@@ -367,3 +367,9 @@ def test_the_workspace_may_lie_anywhere(command):
         decision = judge_command(command.replace("{}", workspace), workspace=workspace)
         assert decision.verdict is not Verdict.DENY, decision
         assert judge_command(f"rm -rf {workspace}/..", workspace=workspace).verdict is not Verdict.ALLOW
+
+
+def test_grammar_is_loaded_without_its_package_where_possible():
+    """The grammar's extension module is loaded alone, or its package imported where the module is not found."""
+    assert grammar_binding().__name__ == "_binding"
+    assert grammar_binding("json").__name__ == "tree_sitter_bash"

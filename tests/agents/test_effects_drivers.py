@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from agentkit import LLM, Agent
-from agentkit.agents.drivers import MOST_THREADS
+from agentkit.agents.effects import MOST_THREADS
 from agentkit.agents.result import RunFinished
 from agentkit.decisions import Decision, Verdict
 from agentkit.events import (

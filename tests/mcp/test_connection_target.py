@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit.errors import ConfigError
-from agentkit.mcp.target import advice, short_name, target_of, variables
+from agentkit.mcp.connection_target import advice, short_name, target_of, variables
 
 
 @pytest.mark.parametrize(

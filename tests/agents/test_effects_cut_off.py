@@ -14,7 +14,7 @@ from contextlib import aclosing, suppress
 import pytest
 
 from agentkit import LLM, Agent, Tool
-from agentkit.agents.drivers import MOST_THREADS
+from agentkit.agents.effects import MOST_THREADS
 from agentkit.agents.result import RunFinished
 from agentkit.events import TextDelta, ToolCallFinished
 from agentkit.testing import FakeServer, ScriptedLLM, call, say, slow

@@ -1,4 +1,4 @@
-"""Which levels of harm are there, and how are they written?"""
+"""Safety levels: their order, and how they are written."""
 
 import itertools
 
