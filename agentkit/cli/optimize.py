@@ -63,7 +63,7 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--lineage", type=_FILE, metavar="FILE", help="Store the search in this new file; by default AGENT.search.jsonl."
 )
-@click.option("--resume", type=_FILE, metavar="FILE", help="Go on with the search in this file.")
+@click.option("--resume", type=_FILE, metavar="FILE", help="Continue the search in this file.")
 def optimize(**options: Any) -> int:
     """Improve the agent by the SUITE: FILE.py, FILE.py:NAME, or a file of cases (.jsonl, .csv).
 

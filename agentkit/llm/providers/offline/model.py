@@ -398,6 +398,8 @@ def _result_text(result: ToolMessage, call: ToolCall | None, asked: Sequence[str
     if error := entries.get("error"):
         rest = _lines({key: entries[key] for key in _MAIN if key in entries})
         return "\n".join(filter(None, (f"{result.name} failed: {error}", rest)))
+    if value.get("output") == "" and value.get("return_code", 0) == 0:
+        return f"{result.name} printed nothing."
     sent = json_or_text(call.arguments) if call else {}
     echoes = list(sent.values()) if isinstance(sent, dict) else []
     own = {key: each for key, each in entries.items() if each not in echoes}
