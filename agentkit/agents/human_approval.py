@@ -30,8 +30,8 @@ from agentkit.safety.approval import (
     answered,
     is_mistaken,
 )
-from agentkit.sessions.run_state import Step
 from agentkit.sessions.session import SessionRun
+from agentkit.sessions.state import Step
 from agentkit.tooling.arguments import copied
 from agentkit.tooling.run_context import NO_RUN, RunContext, can_be_called, check_value, run_parameter_of
 from agentkit.tooling.tool import Tool

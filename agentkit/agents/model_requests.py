@@ -41,9 +41,8 @@ from agentkit.messages import (
 )
 from agentkit.safety.approval import Approval, ApprovalRequest, ApproverAnswer, answered
 from agentkit.safety.data_flow import FLOW
-from agentkit.safety.rules import rules_from
-from agentkit.sessions.run_state import Summary
 from agentkit.sessions.session import SessionRun
+from agentkit.sessions.state import Summary
 from agentkit.tooling.results import denial, failure
 from agentkit.tooling.run_context import ToolCondition, taken_of
 from agentkit.tooling.tool import Tool
@@ -337,12 +336,7 @@ class HostedToolUse:
 
 def _conditions(name: str, policy_context: ToolPolicyContext) -> Iterator[Decision]:
     """Decisions of rules that ask about or deny some arguments, as the arguments are not known in advance."""
-    rules = (
-        rule
-        for policy in policy_context.policies
-        for rule in rules_from(policy.rules)
-        if rule.is_about(name) and rule.where
-    )
+    rules = (rule for policy in policy_context.policies for rule in policy.rules if rule.is_about(name) and rule.where)
     yield from (rule.decision({}) for rule in rules if rule.verdict is not Verdict.ALLOW)
 
 
@@ -389,7 +383,7 @@ class ModelRequester:
         question = CallFunction(plan.instruction, taken_of(plan.instruction, plan.context), self.budget.seconds_left)
         yield question
         if self.budget.out_of_time() is None:  # after that no request is sent
-            self.plan = replace(plan, written=_text_in(question.answer))
+            self.plan = replace(plan, order=_text_in(question.answer))
 
     def offer(self) -> Steps:
         """Determine which tools are offered from now on. Raises RunError if a condition fails."""

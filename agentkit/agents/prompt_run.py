@@ -23,8 +23,8 @@ from agentkit.events import Event, LimitReached, Milestone, RequestFailed, RunEn
 from agentkit.llm.client import LLM
 from agentkit.llm.pricing import prices_under
 from agentkit.recording import TAPE, ScopedRecording, clock
-from agentkit.sessions.run_state import RunState
 from agentkit.sessions.session import Session
+from agentkit.sessions.state import RunState
 from agentkit.sessions.store import SessionEntry
 from agentkit.usage import COUNTED_LIMITS, LIMITS, RESERVED_LIMITS, UNLIMITED, Limits, Price
 

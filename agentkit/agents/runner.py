@@ -15,8 +15,7 @@ from agentkit import recording
 from agentkit._dataclass import dataclass
 from agentkit.agents import options
 from agentkit.agents.budget import Budget, ContextBudget
-from agentkit.agents.drivers import adrive, drive
-from agentkit.agents.effects import AskModel, Steps, UseTools
+from agentkit.agents.effects import AskModel, Steps, UseTools, adrive, drive
 from agentkit.agents.guardrails import AnswerValidator, Middleware, PartialAnswer
 from agentkit.agents.human_approval import approver_in, check_approver, check_waiting, with_answers
 from agentkit.agents.loop import RunLoop
@@ -65,8 +64,8 @@ from agentkit.llm.client import LLM
 from agentkit.messages import Content, Response, ToolResult
 from agentkit.safety.approval import Grants
 from agentkit.safety.data_flow import labels_of
-from agentkit.sessions.run_state import RunState
 from agentkit.sessions.session import Session, SessionRun
+from agentkit.sessions.state import RunState
 from agentkit.tooling.run_context import ContextType, RunContext, RunResources
 from agentkit.tracing.listeners import (
     NOWHERE,
@@ -466,6 +465,7 @@ class Runner(HandoffTarget):
             self._room,
             approver_in(context, self.approve, above),
             record=record,
+            order=self.instruction if isinstance(self.instruction, str) else "",
             conditions=conditions_of(tools),
             middleware=tuple(each.within(context) for each in self._middleware),
         )

@@ -53,8 +53,8 @@ from agentkit.messages import (
 from agentkit.redaction import redact
 from agentkit.safety.approval import Approval
 from agentkit.safety.data_flow import labels_of
-from agentkit.sessions.run_state import INTERRUPTED, Step
 from agentkit.sessions.session import SessionRun
+from agentkit.sessions.state import INTERRUPTED, Step
 from agentkit.tooling import execution
 from agentkit.tooling.results import failure, returned, with_handle
 from agentkit.tooling.signature import instance_of, is_asynchronous

@@ -150,7 +150,7 @@ def serve_tools(
     Every call is judged as a model's is. File tools and shell work in the current folder, and what they change can be
     undone with `agentkit undo`.
     """
-    from agentkit.cli.programs import tools_named
+    from agentkit.cli.loaders import tools_named
     from agentkit.cli.settings import split_names
     from agentkit.mcp import serve
     from agentkit.workspace.journal import Journal

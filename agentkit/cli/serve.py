@@ -79,7 +79,7 @@ Example, in the settings of an editor:
 def acp(**options: Any) -> int:
     """Serve an editor that speaks the Agent Client Protocol, and that starts this command.
 
-    Files and commands are those of the editor's folder. What must be asked for is asked in the editor, with the diff.
+    Files and commands are those of the editor's folder. The editor asks for approvals, and shows the diff.
     """
     import asyncio
 

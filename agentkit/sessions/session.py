@@ -16,8 +16,7 @@ from agentkit.errors import SessionError
 from agentkit.events import Milestone, RunEnded, RunResumed, RunStarted, ToolCallFinished
 from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agentkit.sessions import export as archive
-from agentkit.sessions.conversation import Conversation
-from agentkit.sessions.run_state import RunState, Summary
+from agentkit.sessions.state import Conversation, RunState, Summary
 from agentkit.sessions.store import START, Position, Release, SessionEntry, SessionStore, SessionSummary, checked_name
 from agentkit.sessions.stores import Place, store_at
 from agentkit.usage import Usage
@@ -413,20 +412,17 @@ class Session:
         if known is None and self.store is not None and self.conversation.has_entered(run):
             known = self._reread(run)
         elif known is None and progress is not None:
-            self._adopt(run, progress, history)
+            # Add a run that may come from another session; an empty conversation starts with the run's history
+            if history and not self.conversation.messages:
+                self.append(history)
+            self.conversation.adopt(run, history, progress.milestones)
+            if self.store is not None:
+                self.store.append(self.name, entries_of_run(run, progress.milestones))
             known = progress
         if known is None:
             raise SessionError(f"The session {self.name!r} has no run {run!r} to resume.")
         history = self.conversation.before(run, known.history)
         return SessionRun(self, run, RunState.of(known.milestones), history, release)
-
-    def _adopt(self, run: str, progress: RunState, history: Sequence[Message]) -> None:
-        """Add a run that may come from another session; an empty conversation starts with the run's history."""
-        if history and not self.conversation.messages:
-            self.append(history)
-        self.conversation.adopt(run, history, progress.milestones)
-        if self.store is not None:
-            self.store.append(self.name, entries_of_run(run, progress.milestones))
 
     def _interrupt(self, run: str) -> None:
         """End a run that was cut off, unless another caller is doing so."""

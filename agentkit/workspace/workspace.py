@@ -195,7 +195,8 @@ class Workspace:
         self._lock = threading.RLock()
         self._fixed = None if root is None else Root(root, opener=opener)
         self._roots: dict[str, Root] = {}
-        self._run = run
+        self.begun_record = run
+        """The record, once the run has changed something, or if it could have done so before it was resumed."""
         self._run_id: str | None = None
         self._label = "changes without a run"
         self._records_calls = False
@@ -230,7 +231,7 @@ class Workspace:
         workspace._fixed, workspace._lock = self._fixed, self._lock
         workspace._run_id, workspace._label = run_id, label
         if run_id is not None and not is_new and not is_dry:
-            workspace._run = self.journal.continued(label, run_id)
+            workspace.begun_record = self.journal.continued(label, run_id)
         return workspace
 
     @property
@@ -252,9 +253,9 @@ class Workspace:
     def record(self) -> Record:
         """The record of the changes, in order."""
         with self._lock:
-            if self._run is None:
-                self._run = self._new_record()
-            return self._run
+            if self.begun_record is None:
+                self.begun_record = self._new_record()
+            return self.begun_record
 
     @property
     def record_id(self) -> str:
@@ -262,14 +263,9 @@ class Workspace:
         return self._run_id or self.record.id
 
     @property
-    def begun_record(self) -> Record | None:
-        """The record, if the run has changed something or could have done so before it was resumed."""
-        return self._run
-
-    @property
     def changes(self) -> str:
         """The changes of the run as one unified diff, limited in length."""
-        return "" if self._run is None else self._run.diff
+        return "" if self.begun_record is None else self.begun_record.diff
 
     def undo(self) -> Undone:
         """Revert all changes of the run, or nothing. Raises ToolError naming what was changed since."""
@@ -459,7 +455,12 @@ class Workspace:
         if check:
             check(place)
         before = root.inspect(place)
-        _refuse_lasting(before, path)
+        # Refuse to replace a file that is read-only or too large to be restored
+        if before.kind == "file" and before.content is None:
+            reason = f"{shown(path)} has {before.size:,} bytes, too many to keep, so that its loss could not be undone"
+            raise ToolError(f"{reason}; write another file, or replace it with the shell when the user approves.")
+        if before.kind == "file" and not before.mode & _WRITABLE:
+            raise ToolError(f"{shown(path)} is read-only.")
         change = FileChange(root.folder, place, before, State.of("file", content, before.mode), tool, time.time())
         return root, folders, change
 
@@ -511,15 +512,6 @@ def _folders(root: Root, folders: Sequence[str]) -> Iterator[None]:
             with contextlib.suppress(ToolError):  # another process can be using it by now
                 root.remove(folder)
         raise
-
-
-def _refuse_lasting(state: State, path: str) -> None:
-    """Refuse to replace a file that is read-only or too large to be restored."""
-    if state.kind == "file" and state.content is None:
-        reason = f"{shown(path)} has {state.size:,} bytes, too many to keep, so that its loss could not be undone"
-        raise ToolError(f"{reason}; write another file, or replace it with the shell when the user approves.")
-    if state.kind == "file" and not state.mode & _WRITABLE:
-        raise ToolError(f"{shown(path)} is read-only.")
 
 
 def _replaced(text: DecodedText, old_text: str, new_text: str, path: str) -> str | None:

@@ -33,7 +33,7 @@ def used(name="calculator", arguments="{}", **result):
     return ToolCallFinished(ToolCall("call_1", name, arguments), ToolResult(**fields))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "cleaned"),
     [
         ("two\tcolumns\nand lines → ünï 日本 🎉", "two\tcolumns\nand lines → ünï 日本 🎉"),
@@ -52,7 +52,7 @@ def test_text_is_cleaned_of_what_nobody_sees(text, cleaned):
     assert clean(text) == cleaned
 
 
-@pytest.mark.parametrize("text", ["\x9b31m", "\x7f", "\u202e", "\u061c", "\U000e0041", "\ud800", "\x1b[2J", "\u200b"])
+@pytest.mark.for_each("text", ["\x9b31m", "\x7f", "\u202e", "\u061c", "\U000e0041", "\ud800", "\x1b[2J", "\u200b"])
 def test_json_escapes_what_nobody_sees(text):
     """JSON keeps every character, those that could trick a terminal as escapes, at any place."""
     written = json_text({text: [text]})
@@ -65,7 +65,7 @@ def test_json_keeps_letters_readable():
     assert json_text(["ü 日本 🎉"]) == '[\n  "ü 日本 🎉"\n]'
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("call", "line"),
     [
         (used(arguments='{"expression": "2+2", "n": 1}'), 'calculator(expression="2+2", n=1) → 4'),
@@ -115,7 +115,7 @@ def test_a_call_stays_one_line_whoever_speaks(hostile):
         assert line.endswith("]")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "arguments",
     [
         '{"expression":' + "[" * 50_000 + "]" * 50_000 + "}",

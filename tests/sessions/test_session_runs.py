@@ -6,8 +6,8 @@ from agentkit.decisions import Decision, Verdict
 from agentkit.errors import SessionError
 from agentkit.events import ResponseReceived, RunEnded, RunStarted, Summarised, ToolCallFinished, ToolCallStarted
 from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, ToolResult, UserMessage
-from agentkit.sessions.run_state import Summary
 from agentkit.sessions.session import Session, is_record_of
+from agentkit.sessions.state import Summary
 from agentkit.sessions.stores.sqlite import SQLiteSessionStore
 
 ALLOWED = Decision(Verdict.ALLOW, "level", "It is safe.")

@@ -174,7 +174,11 @@ def _session(conversation: ChatState, front: Front, argument: str) -> Next:
         conversation.switch(Session.open(conversation.order.place, rest.strip()) if rest.strip() else None)
         front.tell(f"Began {conversation.name!r}." if rest else "A new conversation begins with your next prompt.")
     elif word == "rename":
-        _rename(conversation, front, rest.strip())
+        name = rest.strip()
+        if not name or conversation.session is None:
+            raise SessionError("Nothing was renamed. Ask something first, and then: /session rename NAME")
+        conversation.session.rename(name)
+        front.tell(f"This session is now {conversation.session.name!r}.")
     elif argument:
         begin = f" To begin one: /session new {argument}"
         conversation.switch(configured_session(conversation.order.place, argument, begin))
@@ -182,13 +186,6 @@ def _session(conversation: ChatState, front: Front, argument: str) -> Next:
     else:
         _list(conversation, front)
     return None
-
-
-def _rename(conversation: ChatState, front: Front, name: str) -> None:
-    if not name or conversation.session is None:
-        raise SessionError("Nothing was renamed. Ask something first, and then: /session rename NAME")
-    conversation.session.rename(name)
-    front.tell(f"This session is now {conversation.session.name!r}.")
 
 
 def _list(conversation: ChatState, front: Front) -> None:

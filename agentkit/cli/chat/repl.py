@@ -173,18 +173,15 @@ class ChatDispatcher:
             front.tell(_STOPPED, "yellow")
         finally:
             front.rest()
-        self._tell_changes()
-        if conversation.result is None:
-            return INTERRUPTED
-        return self._tell_end(conversation.result, conversation.session or Session())
-
-    def _tell_changes(self) -> None:
         changes = self.conversation.changes()
         if changes:
             self._front.diff(changes)
         if changes and self._is_person:
             is_dry = self.conversation.order.dry_run
             self._front.tell("Nothing of this was done: --dry-run." if is_dry else "To undo this: /undo", "dim")
+        if conversation.result is None:
+            return INTERRUPTED
+        return self._tell_end(conversation.result, conversation.session or Session())
 
     def _tell_end(self, result: RunResult[str], session: Session) -> int:
         if not self._is_person:

@@ -109,8 +109,8 @@ _FIND_WORDS = """
             sum(weight * ts_rank('{{0.1, 0.6, 0.6, 1.0}}', words, query, 1))::float8 AS score
         FROM weighed JOIN passages ON words @@ query JOIN documents ON documents.id = document
         WHERE {} GROUP BY passages.id ORDER BY score DESC, passages.id LIMIT %s)
-    SELECT number, score + %s * coalesce((SELECT max(beside.score) FROM found AS beside
-        WHERE abs(beside.number - found.number) = 1 AND beside.document = found.document), 0) AS total
+    SELECT number, score + %s * coalesce((SELECT max(neighbour.score) FROM found AS neighbour
+        WHERE abs(neighbour.number - found.number) = 1 AND neighbour.document = found.document), 0) AS total
         FROM found ORDER BY total DESC, number"""
 _LENGTH = (
     "SELECT vector_dims(vector) FROM vectors JOIN passages ON passages.id = passage"

@@ -102,8 +102,8 @@ _FIND_WORDS = """
         -bm25(words, ?, ?, ?) AS score FROM words JOIN passages ON passages.id = words.rowid
         JOIN documents ON documents.id = passages.document WHERE words MATCH ? AND {} LIMIT ?)
         ORDER BY score DESC, number LIMIT ?)
-    SELECT number, score + ? * coalesce((SELECT max(beside.score) FROM found AS beside
-        WHERE abs(beside.number - found.number) = 1 AND beside.document = found.document), 0) AS total
+    SELECT number, score + ? * coalesce((SELECT max(neighbour.score) FROM found AS neighbour
+        WHERE abs(neighbour.number - found.number) = 1 AND neighbour.document = found.document), 0) AS total
         FROM found ORDER BY total DESC, number"""
 _FIND_VECTORS = (
     "SELECT passages.id, vector FROM passages JOIN documents ON documents.id = passages.document"

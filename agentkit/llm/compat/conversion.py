@@ -136,7 +136,9 @@ class SchemaRewriter:
     """Rewrites one schema for a receiver. `renamed` maps the names of properties that were changed to the originals."""
 
     def __init__(self, receiver: Receiver) -> None:
-        self._receiver, self._has_rules = receiver, receiver.has_schema_rules
+        is_restricted = receiver.string_choices or receiver.single_types or not receiver.references or receiver.keywords
+        self._has_rules = is_restricted or receiver.formats is not None or receiver.known_keywords is not None
+        self._receiver = receiver
         self.renamed: dict[str, str] = {}
         self._root: Schema = {}
         self._open: list[str] = []
@@ -433,6 +435,8 @@ class Converter:
         return self._answer(message) if isinstance(message, AssistantMessage) else message
 
     def _answer(self, message: AssistantMessage) -> AssistantMessage:
+        if not (message.extra or message.tool_calls or message.name):
+            return message
         if message.origin != self._origin and (message.extra or any(call.extra for call in message.tool_calls)):
             calls = tuple(replace(call, extra={}) for call in message.tool_calls)
             message = replace(message, extra={}, tool_calls=calls)

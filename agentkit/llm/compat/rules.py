@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from agentkit._dataclass import dataclass
+from agentkit.llm.protocols.parsing import camel_case
 
 if TYPE_CHECKING:
     from agentkit.llm.endpoint import Endpoint
@@ -66,12 +67,6 @@ class Receiver:
     references: bool = True
     lenient_tools: frozenset[str] = frozenset()
     lenient_answers: bool = False
-
-    @property
-    def has_schema_rules(self) -> bool:
-        """Whether any JSON schema is refused for its types, choices, formats, keywords or references."""
-        is_restricted = self.string_choices or self.single_types or not self.references or bool(self.keywords)
-        return is_restricted or self.formats is not None or self.known_keywords is not None
 
     def learning(self, rules: Mapping[str, Any]) -> Receiver:
         """The receiver with further rules; sets of keywords and of tools grow."""
@@ -238,12 +233,6 @@ class RequestRefusal:
         if "_" in parameter or len(parameter) > 7:
             return bool(re.search(rf"\b{word}\b", self.text))
         return bool(re.search(rf"['\"`.]{word}\b|\b(parameter|argument|field|option)s?:? {word}\b", self.text))
-
-
-def camel_case(name: str) -> str:
-    """A parameter's name as servers written in other languages spell it: `reasoningEffort`."""
-    first, *others = name.split("_")
-    return first + "".join(map(str.capitalize, others))
 
 
 def without(fields: Body, name: str) -> Body:

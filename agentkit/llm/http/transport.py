@@ -107,7 +107,8 @@ class Transport:
         Connection errors are ignored once the response is complete.
         """
         response = yield from self.request(path, content, retries, whole=False)
-        is_framed = _is_framed(response)
+        # without either header only closing the connection ends the body, and some connections stay open
+        is_framed = "content-length" in response.headers or "transfer-encoding" in response.headers
         yield OpenStream(partial(_pieces, response), partial(_apieces, response))
         failed = None
         while failed is None:
@@ -375,11 +376,6 @@ async def _apieces(response: httpx2.Response) -> AsyncGenerator[bytes]:
         raise _ConnectionFailed(error) from None
     finally:
         await response.aclose()
-
-
-def _is_framed(response: httpx2.Response) -> bool:
-    """Whether the end of the body is marked; otherwise only closing the connection ends it, and some stay open."""
-    return "content-length" in response.headers or "transfer-encoding" in response.headers
 
 
 async def _keep(lanes: ConnectionPool | CustomClient) -> AsyncGenerator[None]:

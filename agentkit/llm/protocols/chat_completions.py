@@ -240,14 +240,6 @@ def are_read(settings: Mapping[str, Any]) -> bool:
     return any(home.get(name) == value for home in homes for name, value in _READ)
 
 
-def with_thoughts(message: AssistantMessage, text: str | None) -> str | _Parts | None:
-    """The content of a message, preceded by the reasoning parts that it had."""
-    thoughts: Any = message.extra.get(FIELD)
-    if not thoughts:
-        return text
-    return [*thoughts, {"type": "text", "text": text}] if text else [*thoughts]
-
-
 _MESSAGE_FIELDS = {"role", "content", "tool_calls", "refusal", "function_call", "name"}
 _THOUGHT_FIELDS = {*REASONING_FIELDS, "reasoning_details", "thinking_blocks"}
 
@@ -436,7 +428,7 @@ class ChatReader:
 
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
         """The events in the next chunk. Raises ModelError if it is an error and the response is not complete yet."""
-        if not self._is_complete():  # an error after the end is ignored
+        if not self._ending.reason or self._ending.reason in _FILTERED | _FAILED:  # an error after the end is ignored
             raise_error_inside(chunk)
         if chunk.get("model"):
             self._raw.update(chunk)
@@ -491,10 +483,6 @@ class ChatReader:
         for name in delta.keys() - _MESSAGE_FIELDS:
             if has_content(delta[name]):
                 self._extra[name] = parsing.merged(name, self._extra.get(name), delta[name])
-
-    def _is_complete(self) -> bool:
-        """Whether the response ended normally or at its limit, and was neither filtered nor failed."""
-        return bool(self._ending.reason) and self._ending.reason not in _FILTERED | _FAILED
 
     def _has_answer(self) -> bool:
         return bool(self._calls or self._text)
@@ -617,7 +605,8 @@ def _encode_answer(message: AssistantMessage, *, has_thoughts: bool) -> dict[str
     dropped = _LEFT_OUT if has_thoughts else _LEFT_OUT.union(REASONING_FIELDS)
     kept = {name: value for name, value in message.extra.items() if name not in dropped}
     text = well_formed(message.text) or (None if message.tool_calls else "")
-    content = with_thoughts(message, text) if has_thoughts else text
+    thoughts = message.extra.get(FIELD) if has_thoughts else None
+    content = [*thoughts, *([_encode_text(text)] if text else [])] if thoughts else text
     calls = {"tool_calls": [_encode_call(call) for call in message.tool_calls]} if message.tool_calls else {}
     return {"role": "assistant", **_named(message), "content": content, **kept, **calls}
 

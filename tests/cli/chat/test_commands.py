@@ -12,7 +12,7 @@ from agentkit.sessions.session import Session
 from agentkit.testing import FakeServer
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("line", "command"),
     [
         ("/help", ("help", "")),

@@ -92,7 +92,7 @@ def ask(model, text):
     return model.complete(Request([UserMessage(text)], tools=SPECS))
 
 
-@pytest.mark.parametrize(("question", "call"), CALLS.items(), ids=CALLS)
+@pytest.mark.for_each(("question", "call"), CALLS.items(), ids=CALLS)
 def test_what_follows_from_the_text_needs_no_engine(model, question, call):
     """A question whose tool and arguments follow from its text is answered at once."""
     (made,) = ask(model, question).tool_calls
@@ -116,7 +116,7 @@ def test_several_requests_in_one_question(model, question, calls):
     assert made == calls
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "question",
     [
         "How do I get over a breakup?",
@@ -137,7 +137,7 @@ def test_a_personal_question_is_not_searched_for(model, question):
     assert "Did you mean" not in response.text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "start"),
     [
         ("hello", "Hello. "),
