@@ -202,6 +202,7 @@ class ChatDispatcher:
 HISTORY = "chat-history"
 """The file in the state folder that stores the input history."""
 
+
 def _model_name(llm: LLM) -> str:
     """The model's name in the status line."""
     return "offline model" if llm.provider == "offline" else llm.model
