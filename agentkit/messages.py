@@ -243,6 +243,13 @@ class AssistantMessage:
         """The text."""
         return self.text
 
+    def of_agent(self, agent: str) -> AssistantMessage:
+        """The message as written by this agent: much faster than `replace`, which each stored one would need."""
+        if agent == self.agent:
+            return self
+        parts = (self.text, self.tool_calls, self.reasoning, self.extra, self.origin, self.labels, self.name)
+        return AssistantMessage(*parts, agent)
+
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class ToolMessage:

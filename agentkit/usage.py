@@ -83,6 +83,8 @@ class Usage:
         """The sum of all figures, with one part for each tariff if there are several."""
         if other is NO_USAGE:
             return self
+        if self is NO_USAGE:
+            return other
         if self.tariff == other.tariff and not self.parts and not other.parts:
             return _sum(self, other, self.tariff)
         sums: dict[Tariff | None, Usage] = {}

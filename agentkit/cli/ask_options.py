@@ -31,8 +31,8 @@ from agentkit.cli.options import (
 )
 from agentkit.cli.settings import Settings, limit_of, option_value, settings_here, split_names
 from agentkit.content import File, Image, part_of, quoted_file
+from agentkit.decisions import SafetyLevel
 from agentkit.event_rendering import suggestion
-from agentkit.levels import SafetyLevel
 from agentkit.messages import Content
 from agentkit.text_encoding import decode_text, split_lines
 
@@ -73,7 +73,7 @@ _ANSWERING = (
         "--safety",
         metavar="LEVEL",
         shell_complete=safety_levels,
-        help="What runs unasked: safe, network (default), system.",
+        help="What runs without approval: safe, network (default), system.",
     ),
     limits_option(
         "What a run may take at most: cost (US dollars), seconds, iterations, tool_calls, calls_per_response, "

@@ -25,7 +25,7 @@ _EXAMPLE = """\
 # Keys are not settings; store them with: agentkit keys set openai
 {where}
 # tools = ["core", "web"]          # tools and collections: {collections}
-# safety = "network"               # what runs unasked: safe, network{system}
+# safety = "network"               # what runs without approval: safe, network{system}
 # session = "work"                 # always use this session; false stores nothing
 # instruction = "Answer briefly."  # the standing order that the model is given
 # trace = "trace.jsonl"            # write what runs do into this file, a line each
@@ -163,7 +163,7 @@ def _trust_told(project: SettingsFile) -> str:
 
 def _shown(key: str, value: Any) -> Any:
     """A value as JSON data, without secrets."""
-    from agentkit.levels import SafetyLevel
+    from agentkit.decisions import SafetyLevel
     from agentkit.llm.endpoint import shown_url
     from agentkit.redaction import redact
 

@@ -15,7 +15,7 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.cli.options import JSON
-from agentkit.cli.terminal import ANSWERED, FAILED, clean, document_text, fitted
+from agentkit.cli.terminal import ANSWERED, FAILED, at_a_shell, clean, document_text, fitted
 from agentkit.installation import install_command
 from agentkit.settings import environment
 
@@ -130,7 +130,7 @@ def _provider() -> Iterator[Finding]:
     try:
         about = settings_here().llm().describe()
     except AgentKitError as error:
-        yield Finding("provider", "missing", "none", " ".join(str(error).split()))
+        yield Finding("provider", "missing", "none", at_a_shell(" ".join(str(error).split())))
         return
     yield Finding("provider", "ok", f"{about.provider}, decided by {about.decided_by}")
     yield Finding("model", "ok", f"{about.model} {'on' if about.endpoint == 'this machine' else 'at'} {about.endpoint}")
@@ -242,7 +242,7 @@ def models(*, names: tuple[str, ...], as_json: bool) -> None:
         click.echo(document_text(models=parts, providers=providers))
         return
     lines = ["\n".join(f"{word:<12} {value}" for word, value in _rows(about)) for about in parts]
-    lines += [f"{problem}"] if problem else []
+    lines += [at_a_shell(f"{problem}")] if problem else []
     if not names:
         width = max(len(name) for name, _, _ in _providers())
         lines.append("\n".join(f"{_READY_MARKS[ready]} {name:<{width}}  {why}" for name, ready, why in _providers()))

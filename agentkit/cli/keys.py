@@ -176,7 +176,9 @@ def set_key(*, provider: str) -> None:
     else:
         key = "" if sys.stdin is None else sys.stdin.readline()
     key = key.strip()
-    if not key or any(letter.isspace() for letter in key) or not key.isascii():
+    if not key:
+        raise click.UsageError(f"No key was given. Pipe it in, or type it at the prompt of: agentkit keys set {name}")
+    if any(letter.isspace() for letter in key) or not key.isascii():
         raise click.UsageError("A key is one word of printable ASCII characters. Was it copied completely?")
     tell(f"The key of {name} is stored in {KeyStore().store(name, key)}.")
     if key_variables()[name] in environment():

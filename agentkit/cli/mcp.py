@@ -119,7 +119,7 @@ mcp.add_command(logout)
     default="network",
     show_default=True,
     shell_complete=safety_levels,
-    help="What runs unasked.",
+    help="What runs without approval.",
 )
 @click.option(
     "--ask-client", is_flag=True, help="Ask the person at the client to approve calls; otherwise they are denied."

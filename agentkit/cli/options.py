@@ -48,7 +48,7 @@ def session_names(context: click.Context, _parameter: click.Parameter, incomplet
 
 def safety_levels(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete safety levels."""
-    from agentkit.levels import SafetyLevel
+    from agentkit.decisions import SafetyLevel
 
     return [level.name.lower() for level in SafetyLevel if level.name.lower().startswith(incomplete.lower())]
 

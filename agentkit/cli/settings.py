@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from agentkit._dataclass import dataclass
 from agentkit.atomic_write import store
 from agentkit.cli.options import CODE
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, NoProvider, UnknownTool
 from agentkit.event_rendering import suggestion
-from agentkit.levels import SafetyLevel
 from agentkit.settings import environment, settings_file, state_folder
 from agentkit.text_encoding import split_lines
 from agentkit.usage import Limits, is_whole
@@ -291,6 +291,7 @@ def templates_folder() -> Path:
 
 
 _TABLES = ("limits", "options", "aliases", "plugins")
+_NAMED = ("options.NAME", "aliases.NAME", "plugins.NAME")
 _NEW_FILE = "# Settings of the agentkit command. To see all of them: agentkit config show\n"
 
 
@@ -298,7 +299,7 @@ def set_in_file(path: Path, key: str, value: str) -> None:
     """Set a value in a settings file; its other lines and comments stay. Raises ConfigError for an invalid value."""
     table, _, name = key.rpartition(".")
     if (table or key) not in KEYS or (table and table not in _TABLES) or (key in _TABLES):
-        message = unknown("setting", key, [*(each for each in KEYS if each not in _TABLES), *LIMIT_KEYS])
+        message = unknown("setting", key, [*(each for each in KEYS if each not in _TABLES), *LIMIT_KEYS, *_NAMED])
         raise ConfigError(f"{key} is a table. Set one of its values: {key}.NAME" if key in _TABLES else message)
     try:
         before = path.read_text("utf-8") if path.exists() else _NEW_FILE

@@ -158,7 +158,7 @@ def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_jso
     from agentkit.cli.display import shell_remedy
     from agentkit.cli.loaders import tool_named
     from agentkit.cli.settings import settings_here
-    from agentkit.levels import SafetyLevel
+    from agentkit.decisions import SafetyLevel
     from agentkit.safety.policy import Policy
 
     tool = tool_named(name)
@@ -169,7 +169,7 @@ def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_jso
         click.echo(document_text(tool=tool.name, arguments=checked, **decision.to_dict()))
     else:
         lines = [("", f"{decision.verdict}: {decision.reason}"), ("rule", decision.rule)]
-        evidence = decision.evidence if len(decision.evidence) > 1 else ""
+        evidence = decision.evidence if len(decision.evidence) > 1 and checked else ""
         lines += [("evidence", evidence), ("instead", shell_remedy(decision.remedy))]
         click.echo("\n".join(clean(f"{word + ':':<10}{text}" if word else text) for word, text in lines if text))
     return REFUSED if decision.denied else ANSWERED

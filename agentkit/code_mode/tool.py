@@ -14,17 +14,15 @@ from typing import Any, Never
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.budget import RESUME_HINT, Budget
-from agentkit.agents.drivers import adrive, drive
-from agentkit.agents.effects import Steps
+from agentkit.agents.effects import Steps, adrive, drive
 from agentkit.agents.human_approval import without_waiting
 from agentkit.agents.run_config import LINEAGE, CallingTool, RunConfig, hearing
 from agentkit.agents.tool_calls import Repeats, ToolCallBatch, messages_of
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, judge_call
 from agentkit.code_mode.signatures import described, functions_of, parameters_of
-from agentkit.decisions import Decision, Label, Verdict
+from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import ConfigError, Postponed, SandboxError
 from agentkit.events import ResponseReceived, ToolCallPostponed
-from agentkit.levels import SafetyLevel
 from agentkit.messages import (
     AssistantMessage,
     MadeCall,
@@ -45,9 +43,8 @@ from agentkit.sandbox.isolation import check_isolation
 from agentkit.sandbox.python import PYTHON_LIMITS, Answer, run_program
 from agentkit.sandbox.rpc_guest import MAX_BYTES
 from agentkit.sandbox.watchdog import Cancellation, ProcessLimits, run_cancellable
-from agentkit.sessions.run_log import SessionRun
-from agentkit.sessions.run_state import RunState
-from agentkit.sessions.session import Session
+from agentkit.sessions.session import Session, SessionRun
+from agentkit.sessions.state import RunState
 from agentkit.suggestions import refuse_made
 from agentkit.tooling.results import failure, rendered
 from agentkit.tooling.run_context import CONTEXT, NO_RUN

@@ -39,7 +39,7 @@ from agentkit.events import (
 from agentkit.llm.pricing import cost_of
 from agentkit.messages import AssistantMessage, Request, Response, with_distinct_ids
 from agentkit.recording import TAPE, Account, Answer, OpenQuestion, Question, Recording, ScopedRecording, active
-from agentkit.sessions.run_state import RunState
+from agentkit.sessions.state import RunState
 from agentkit.tooling.execution import acall, call
 from agentkit.tooling.results import rendered, text_of
 from agentkit.usage import NO_USAGE, Charge, Price, Usage

@@ -9,14 +9,13 @@ from hashlib import sha256
 from typing import Any, Never
 
 from agentkit._dataclass import dataclass
-from agentkit.decisions import Label
+from agentkit.decisions import Label, SafetyLevel
 from agentkit.errors import ConfigError
 from agentkit.knowledge.chunks import ChunkDraft, Document, SearchScope, Wanted, checked_wanted
 from agentkit.knowledge.embeddings import Embedding
 from agentkit.knowledge.knowledge import Collection, check_search, checked_metadata
 from agentkit.knowledge.stores import Place
 from agentkit.knowledge.stores.store import StoredDocument
-from agentkit.levels import SafetyLevel
 from agentkit.suggestions import refuse_made
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset

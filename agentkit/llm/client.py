@@ -11,7 +11,7 @@ from typing import Protocol as TypingProtocol
 
 from agentkit import settings as config
 from agentkit.content import File, Image, worded
-from agentkit.errors import BadResponse, ConfigError, NoProvider
+from agentkit.errors import BadResponse, ConfigError, NoProvider, short_traceback
 from agentkit.events import Event
 from agentkit.llm import pipeline
 from agentkit.llm.detection import AbsentModel, absent_endpoint, detect, wishes_beside, wishes_instead
@@ -256,22 +256,23 @@ class LLM:
         fallback: LLM | str | Sequence[LLM | str] | None = None,
         **unknown: Never,
     ) -> None:
-        refuse_made(LLM, unknown)
-        model, behind = parted(stripped(model))
-        self._settings = _merged_settings(settings or {}, temperature, max_tokens, reasoning_effort)
-        self._timeout_seconds, self._max_retries = _checked_limits(timeout_seconds, max_retries)
-        self._tool_calling = _checked_tool_calling(tool_calling)
-        self._price, self._fallback = price, (*behind, *_checked_fallback(fallback))
-        texts = map(stripped, (provider, model, base_url, azure_endpoint, azure_api_version))
-        self._wishes = LLMArguments(
-            **dict(zip(_TEXTS, texts, strict=True)),
-            api_key=Secret(key) if (key := stripped(api_key)) else None,
-            azure_token_provider=azure_token_provider,
-            protocol=protocol,
-            headers=read_headers(headers),
-            client=client,
-        )
-        self._open()
+        with short_traceback:
+            refuse_made(LLM, unknown)
+            model, behind = parted(stripped(model))
+            self._settings = _merged_settings(settings or {}, temperature, max_tokens, reasoning_effort)
+            self._timeout_seconds, self._max_retries = _checked_limits(timeout_seconds, max_retries)
+            self._tool_calling = _checked_tool_calling(tool_calling)
+            self._price, self._fallback = price, (*behind, *_checked_fallback(fallback))
+            texts = map(stripped, (provider, model, base_url, azure_endpoint, azure_api_version))
+            self._wishes = LLMArguments(
+                **dict(zip(_TEXTS, texts, strict=True)),
+                api_key=Secret(key) if (key := stripped(api_key)) else None,
+                azure_token_provider=azure_token_provider,
+                protocol=protocol,
+                headers=read_headers(headers),
+                client=client,
+            )
+            self._open()
 
     def _sent(self, request: Request, asked: Prompt | Request, settings: Mapping[str, Any]) -> Request:
         """The request to send; with fallbacks, without this LLM's own settings, since each model applies its own."""
@@ -304,8 +305,9 @@ class LLM:
 
         `output_schema` is a JSON schema that the text must match; `settings` override the LLM's own.
         """
-        request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
-        return taped(request, partial(self._provider.complete, self._sent(request, messages, settings)))
+        with short_traceback:
+            request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
+            return taped(request, partial(self._provider.complete, self._sent(request, messages, settings)))
 
     async def acomplete(
         self,
@@ -316,8 +318,9 @@ class LLM:
         **settings: Any,
     ) -> Response:
         """Async version of `complete`."""
-        request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
-        return await ataped(request, partial(self._provider.acomplete, self._sent(request, messages, settings)))
+        with short_traceback:
+            request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
+            return await ataped(request, partial(self._provider.acomplete, self._sent(request, messages, settings)))
 
     def stream(
         self,
@@ -420,8 +423,9 @@ class LLM:
 
         Raises BadResponse if no response validates, ConfigError if `output_type` is not supported, and ModelError.
         """
-        asking = _asking(self, text, output_type, instruction, retries, settings)
-        return _answered(asking, self.complete)
+        with short_traceback:
+            asking = _asking(self, text, output_type, instruction, retries, settings)
+            return _answered(asking, self.complete)
 
     @overload
     async def aextract(
@@ -455,8 +459,9 @@ class LLM:
         **settings: Any,
     ) -> Any:
         """Async version of `extract`."""
-        asking = _asking(self, text, output_type, instruction, retries, settings)
-        return await _aanswered(asking, self.acomplete)
+        with short_traceback:
+            asking = _asking(self, text, output_type, instruction, retries, settings)
+            return await _aanswered(asking, self.acomplete)
 
     def embed(self, texts: Iterable[str], *, dimensions: int | None = None, **settings: Any) -> Embeddings:
         """Embed texts, one vector for each text, in the same order: `llm.embed(["one", "two"])`.

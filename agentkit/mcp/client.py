@@ -19,10 +19,9 @@ from agentkit import settings
 from agentkit._dataclass import dataclass
 from agentkit.agents.model_requests import FIND_TOOLS
 from agentkit.agents.run_config import LINEAGE
-from agentkit.decisions import Decision, Label, Verdict
+from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, LoginNeeded, ToolError
 from agentkit.event_rendering import suggestion, visible
-from agentkit.levels import SafetyLevel
 from agentkit.mcp.connection import Question, ServerConnection
 from agentkit.mcp.connection_target import Target, advice, target_of, variables
 from agentkit.mcp.content import Answer, Prompt, Resource, listing, written

@@ -11,9 +11,9 @@ from typing import Any
 from agentkit import settings as config
 from agentkit._dataclass import dataclass
 from agentkit.atomic_write import usable
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import is_shallow, suggestion
-from agentkit.levels import SafetyLevel
 from agentkit.mcp.client import MCPServer, connect
 from agentkit.mcp.connection_target import is_sealed
 from agentkit.text_encoding import split_lines

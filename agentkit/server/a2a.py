@@ -20,10 +20,9 @@ from agentkit.agents.agent import PARAGRAPH, Agent, AgentTool
 from agentkit.agents.result import Pending, Resumption, RunFinished, RunResult, pending_of, result_in
 from agentkit.agents.run_config import LINEAGE, PausingTool, name_for_tool
 from agentkit.content import File, Image, part_of
-from agentkit.decisions import Decision, Label, Verdict
+from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import AgentKitError, ConfigError, MissingExtra, RunError
 from agentkit.events import Event, Milestone, ResponseReceived, RunEnded, RunStarted, TextDelta, ToolCallPostponed
-from agentkit.levels import SafetyLevel
 from agentkit.messages import AssistantMessage, Content, Response, ToolCall, arguments_of, well_formed
 from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, ApproverAnswer, is_mistaken
 from agentkit.server.conversations import Conversations, answer_of, front_end_events
@@ -36,7 +35,7 @@ from agentkit.server.http_types import (
     invalid_value,
     reply_of,
 )
-from agentkit.sessions.run_state import RunState
+from agentkit.sessions.state import RunState
 from agentkit.tooling.tool import Tool
 
 if TYPE_CHECKING:
@@ -544,7 +543,7 @@ class _RemoteTask:
         progress = RunState.of(milestones)
         value = text if text or status == "done" else None
         run_id = json.dumps([self.context_id, self.task_id])
-        return RunResult[str].of_state(progress, run_id, (), self.error, value=value, lead=agent)
+        return RunResult[str].of(progress, run_id, (), self.error, value=value, lead=agent)
 
     def _enter_status(self, status: Any) -> None:
         from a2a.types import TaskState

@@ -15,6 +15,7 @@ from agentkit.agents.agent import PARAGRAPH
 from agentkit.agents.options import Prompt, conversation_from
 from agentkit.agents.result import Pending, Resumption, RunFinished, RunResult
 from agentkit.agents.runner import spent_in
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import AgentKitError, ConfigError, MissingExtra, Postponed
 from agentkit.event_rendering import content_text, visible
 from agentkit.events import (
@@ -27,7 +28,6 @@ from agentkit.events import (
     ToolCallPostponed,
     ToolCallStarted,
 )
-from agentkit.levels import SafetyLevel
 from agentkit.llm.protocols.chat_format import typed
 from agentkit.messages import Content, ToolCall, parts_of, well_formed
 from agentkit.server.conversations import ClientConversation, Conversations, answer_of, front_end_events

@@ -33,7 +33,7 @@ from agentkit.llm.pricing import cost_of
 from agentkit.messages import AssistantMessage, Message, UserMessage
 from agentkit.redaction import redact
 from agentkit.safety.approval import Approval, ApprovalRequest, is_offered
-from agentkit.sessions.run_state import RunState
+from agentkit.sessions.state import RunState
 from agentkit.sessions.store import SessionEntry
 from agentkit.usage import Usage, shown_cost
 

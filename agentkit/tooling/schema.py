@@ -473,7 +473,8 @@ class FunctionParameters:
 
     def check_context(self, value: Any) -> None:
         """Raise ConfigError if the run's context is not of the type that the function expects."""
-        check_value(value, self._of_run, f"Tool {self._tool_name!r}")
+        if self._of_run:
+            check_value(value, self._of_run, f"Tool {self._tool_name!r}")
 
     @functools.cached_property
     def defaults(self) -> Mapping[str, Any]:

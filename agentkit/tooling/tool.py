@@ -10,15 +10,14 @@ from dataclasses import replace
 from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast, overload
 from weakref import WeakSet
 
-from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict
-from agentkit.errors import BadArguments, Blocked, ConfigError
-from agentkit.levels import Level, SafetyLevel
+from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Level, SafetyLevel, Verdict
+from agentkit.errors import BadArguments, Blocked, ConfigError, short_traceback
 from agentkit.messages import ToolResult, ToolSpec
 from agentkit.safety.approval import NO_PREVIEW, CallPreview
 from agentkit.suggestions import refuse_made
 from agentkit.tooling import execution
 from agentkit.tooling import signature as reflection
-from agentkit.tooling.arguments import copied
+from agentkit.tooling.arguments import copied, shown
 from agentkit.tooling.results import BAD_ARGUMENTS, denial, fault, is_long, objection, returned, told
 from agentkit.tooling.run_context import (
     CONTEXT,
@@ -227,24 +226,26 @@ class Tool(reflection.Portable, Generic[P, R]):
         paths: Iterable[str] = (),
         **unknown: NoReturn,
     ) -> None:
-        refuse_made(Tool, unknown)
-        bare = _bare(function)
-        may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
-        self.__dict__.update(
-            name=checked_name(reflection.name_of(bare) if name is None else name),
-            **_level_and_labels(level, labels),
-            **checked_limits(timeout_seconds, max_chars),
-            function=bare if isinstance(function, staticmethod) else function,
-            idempotent=idempotent,
-            ends_run=ends_run,
-            conditions=() if when is None else conditions_from(when),
-            paths=checked_paths(paths) if paths != () else (),
-            _description=None if description is None else checked_text(description),
-            **checked_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
-            **_function_attributes(bare, may_bind=may_bind),
-        )
-        _check_parameters(lambda: self._parameters, may_bind=may_bind)
-        _MADE.add(self)
+        with short_traceback:
+            if unknown:
+                refuse_made(Tool, unknown)
+            bare = _bare(function)
+            may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
+            self.__dict__.update(
+                name=checked_name(reflection.name_of(bare) if name is None else name),
+                **_level_and_labels(level, labels),
+                **checked_limits(timeout_seconds, max_chars),
+                function=bare if isinstance(function, staticmethod) else function,
+                idempotent=idempotent,
+                ends_run=ends_run,
+                conditions=() if when is None else conditions_from(when),
+                paths=checked_paths(paths) if paths != () else (),
+                _description=None if description is None else checked_text(description),
+                **checked_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
+                **_function_attributes(bare, may_bind=may_bind),
+            )
+            _check_parameters(lambda: self._parameters, may_bind=may_bind)
+            _MADE.add(self)
 
     @classmethod
     def from_schema(
@@ -338,7 +339,9 @@ class Tool(reflection.Portable, Generic[P, R]):
         try:
             checked = self.check(arguments)
         except BadArguments as error:
-            return {}, Decision(Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=str(arguments)[:MOST_EVIDENCE_CHARS])
+            return {}, Decision(
+                Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=shown(arguments)[:MOST_EVIDENCE_CHARS]
+            )
         return checked, judgment(self._judge, self.name, self.level, checked, run)
 
     def invoke(
@@ -535,7 +538,8 @@ def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
 def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Turn a function into a tool: `@tool`, or `@tool(level=..., name=...)` with the keyword arguments of Tool."""
-    return functools.partial(Tool, **options) if function is None else Tool(function, **options)
+    with short_traceback:
+        return functools.partial(Tool, **options) if function is None else Tool(function, **options)
 
 
 def _level_and_labels(level: Level | None, labels: Iterable[Label | str] | None) -> dict[str, Any]:

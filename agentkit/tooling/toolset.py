@@ -6,8 +6,8 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Never, overload
 
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, UnknownTool
-from agentkit.levels import SafetyLevel
 from agentkit.suggestions import refuse_made
 from agentkit.tooling.run_context import ConditionFunction, ToolCondition
 from agentkit.tooling.tool import Tool
@@ -100,7 +100,9 @@ class Toolset(Sequence[AnyTool]):
 
     def within(self, workspace: Any) -> Toolset:
         """Return the same tools for `workspace`."""
-        return self._with(each.within(workspace) for each in self._tools)
+        if any(each.is_in_workspace for each in self._tools):
+            return self._with(each.within(workspace) for each in self._tools)
+        return self
 
     def _with(self, tools: Iterable[AnyTool]) -> Toolset:
         """Return a toolset of some of these tools, keeping which are searchable."""

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agentkit._dataclass import dataclass
-from agentkit.decisions import Decision, Verdict
+from agentkit.decisions import Decision, SafetyLevel, Verdict
 from agentkit.documents import text_of
 from agentkit.errors import Blocked, MissingExtra, ToolError
 from agentkit.event_rendering import count_text
-from agentkit.levels import SafetyLevel
 from agentkit.redaction import MARK
 from agentkit.safety import paths
 from agentkit.safety.approval import NO_PREVIEW, CallPreview

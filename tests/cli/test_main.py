@@ -30,11 +30,11 @@ def test_options_of_ask_need_no_ask(command):
 
 
 def test_without_a_key_the_command_says_what_to_do(command):
-    """No provider is a usage error (exit code 2) that names the variables and the offline model."""
+    """No provider is a usage error (exit code 2) that names what to set, store or use instead."""
     out, err, code = command("hi")
     assert (out, code) == ("", 2)
     assert err.startswith("Error: No API key found.")
-    for word in ("OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", "OPENAI_BASE_URL", "offline"):
+    for word in ("OPENAI_API_KEY", "agentkit keys set openai", "-m ollama:MODEL", "agentkit --offline"):
         assert word in err
 
 
@@ -219,6 +219,7 @@ def test_the_installed_command_is_the_module():
         (["tool", "list"], "tools"),
         (["chats"], "chat"),
         (["help"], "--help"),
+        (["hlep"], "--help"),
         (["version"], "--version"),
         (["Doctor"], "doctor"),
         (["chta"], "chat"),

@@ -22,7 +22,7 @@ def refusal(text, parameter=None, status=400, code=None):
     return Rejected(f"The provider answered {status}: {text}", status=status, parameter=parameter, code=code)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("model", "protocol", "body", "sent"),
     [
         ("gpt-5.4-mini", "chat", {"max_tokens": 5}, {"max_completion_tokens": 5}),
@@ -192,7 +192,7 @@ LESSONS = {
 }
 
 
-@pytest.mark.parametrize(("body", "text", "parameter", "sent"), LESSONS.values(), ids=LESSONS)
+@pytest.mark.for_each(("body", "text", "parameter", "sent"), LESSONS.values(), ids=LESSONS)
 def test_what_a_refusal_teaches(body, text, parameter, sent):
     """A refusal that names what is not supported teaches what to send instead."""
     adjustment = request_adjustments.adjustment_for(body, refusal(text, parameter))
@@ -237,7 +237,7 @@ NOTHING_LEARNT = {
 }
 
 
-@pytest.mark.parametrize(("body", "error"), NOTHING_LEARNT.values(), ids=NOTHING_LEARNT)
+@pytest.mark.for_each(("body", "error"), NOTHING_LEARNT.values(), ids=NOTHING_LEARNT)
 def test_what_teaches_nothing(body, error):
     """A refusal of anything else teaches nothing."""
     assert request_adjustments.adjustment_for(body, error, chosen={"seed", "stop"}) is None

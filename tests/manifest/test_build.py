@@ -64,7 +64,7 @@ def test_the_hash_of_a_tool():
     assert told(Agent("bot", tools=[one]), "tools", "ring", "definition") == f"sha256:{wanted}"
 
 
-@pytest.mark.parametrize("tool", all_tools, ids=lambda tool: tool.name)
+@pytest.mark.for_each("tool", all_tools, ids=lambda tool: tool.name)
 def test_what_is_hashed_is_a_schema(tool):
     """The parameters of every shipped tool that is hashed are valid JSON Schema, as its authors check it."""
     Draft202012Validator.check_schema(tool.parameters)
@@ -80,7 +80,7 @@ def verdicts():
                     yield Tool(ring, level=level, judge=judge), ceiling, rule
 
 
-@pytest.mark.parametrize(("tool", "ceiling", "rule"), list(verdicts()))
+@pytest.mark.for_each(("tool", "ceiling", "rule"), list(verdicts()))
 def test_what_happens_to_calls(tool, ceiling, rule):
     """The stated verdict is the policy's verdict on a call that the tool's judge allows."""
     policy = Policy(ceiling, [] if rule is None else [Rule(rule, "ring")])

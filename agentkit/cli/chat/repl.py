@@ -178,7 +178,7 @@ class ChatDispatcher:
             self._front.diff(changes)
         if changes and self._is_person:
             is_dry = self.conversation.order.dry_run
-            self._front.tell("Nothing of this was done: --dry-run." if is_dry else "/undo takes this back.", "dim")
+            self._front.tell("Nothing of this was done: --dry-run." if is_dry else "To undo this: /undo", "dim")
         if conversation.result is None:
             return INTERRUPTED
         return self._tell_end(conversation.result, conversation.session or Session())

@@ -70,8 +70,8 @@ def examine(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     known, text = tables(), _line(words, scope)
     for rule in (*known.rules.get(name, ()), *known.every):
         applies = f"!{name}" not in rule.names and not (scope.bounded and rule.id == "unbounded")
-        match = applies and rule.when.search(text)
-        if match and not (rule.unless and rule.unless.search(text)):
+        match = rule.found_in(text) if applies else None
+        if match:
             rows = tables().undo.get(name, ()) if scope.undoable and rule.verdict is Verdict.ASK else ()
             undo = next((row for row in rows if row.rule == rule.id and row.when.search(text)), None)
             yield from _undone(undo, words, scope) if undo else [_objection(rule, match, words, scope)]

@@ -9,8 +9,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from agentkit._dataclass import dataclass
-from agentkit.decisions import Decision, Verdict
-from agentkit.levels import SafetyLevel
+from agentkit.decisions import Decision, SafetyLevel, Verdict
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import urlencode
 
-from agentkit.decisions import Decision, Verdict
+from agentkit.decisions import Decision, SafetyLevel, Verdict
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 from agentkit.messages import Status
 from agentkit.safety.urls import AddressRules, read_url
 from agentkit.settings import environment

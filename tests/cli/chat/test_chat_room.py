@@ -28,7 +28,7 @@ def test_changes_are_shown_and_taken_back(room_with, notes, tmp_path):
         assert room.take("Write it.") == 0
         assert "+hello" in notes.text
         room.take("Write another.")
-        assert notes.text.endswith("/undo takes this back.")
+        assert notes.text.endswith("To undo this: /undo")
         room.take("/undo")
         assert (tmp_path / "note.txt").read_text() == "hello"
         room.take("/undo")

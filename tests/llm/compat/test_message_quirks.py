@@ -180,7 +180,7 @@ def refusal(text):
     return Rejected(f"The provider answered 400: {text}", status=400, code="invalid_request_error")
 
 
-@pytest.mark.parametrize(("body", "text", "changed"), LESSONS.values(), ids=LESSONS)
+@pytest.mark.for_each(("body", "text", "changed"), LESSONS.values(), ids=LESSONS)
 def test_a_refusal_says_what_to_send_instead(body, text, changed):
     """Each refusal changes the body that was refused as it must be, and no other; what holds for a model is kept."""
     adjustment = request_adjustments.adjustment_for(body, refusal(text))
@@ -261,7 +261,7 @@ def connect(server, **options):
     return LLM(**wishes | options)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "text",
     [
         BINDING,
@@ -334,7 +334,7 @@ def test_a_model_that_cannot_see_is_told_of_pictures(ask):
     assert sent == "Look\n[An image that is not shown: this model receives text only.]"
 
 
-@pytest.mark.parametrize("text", ["messages.0.content.1: Input tag 'document' is not known", "audio is not supported"])
+@pytest.mark.for_each("text", ["messages.0.content.1: Input tag 'document' is not known", "audio is not supported"])
 def test_files_in_results_are_told_in_words_where_they_are_refused(ask, text):
     """A server that takes no documents, or no recordings, is told in words of those in the results of tools."""
     files = (File("https://x.example/a.pdf"), File("data:audio/wav;base64,UklG"))

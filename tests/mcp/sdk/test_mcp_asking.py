@@ -50,7 +50,7 @@ TEXT = types.EmbeddedResource(resource=types.TextResourceContents(uri="file:///a
 BLOB = types.EmbeddedResource(resource=types.BlobResourceContents(uri="file:///b.bin", blob="aGVsbG8="))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("blocks", "value"),
     [
         ([types.TextContent(text="one"), types.TextContent(text="two")], "one\ntwo"),

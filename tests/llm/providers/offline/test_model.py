@@ -120,7 +120,7 @@ def test_of_many_tools_the_nearest_are_named(model):
     """A refusal names the tools that the question speaks of most, and says how many others there are."""
     many = tuple(tool(f"tool_{place}", f"Number {place}.", value=TEXT) for place in range(20))
     text = model.complete(ask("don't water the plants", tools=(*many, tool("water_plants", "Water plants.")))).text
-    assert "the tools here are water_plants, tool_0" in text
+    assert "calls tools (water_plants, tool_0" in text
     assert "tool_3 and 16 others" in text
 
 
