@@ -60,7 +60,7 @@ Examples:
 @click.option(
     "--lineage", type=FILE, metavar="FILE", help="Store the search in this new file; by default AGENT.search.jsonl."
 )
-@click.option("--resume", type=FILE, metavar="FILE", help="Go on with the search in this file.")
+@click.option("--resume", type=FILE, metavar="FILE", help="Continue the search in this file.")
 def optimize(**options: Any) -> int:
     """Improve the agent by the SUITE: FILE.py, FILE.py:NAME, or a file of cases (.jsonl, .csv).
 

@@ -177,7 +177,7 @@ def import_session(*, file: Path, name: str | None, place: str | None) -> None:
     from agentkit.sessions.session import Session
 
     session = Session.restore(file, place, name or "")
-    tell(f'Imported. Go on with: agentkit --session {shown_word(session.name)} "..."')
+    tell(f'Imported. Continue with: agentkit --session {shown_word(session.name)} "..."')
 
 
 @sessions.command("delete")

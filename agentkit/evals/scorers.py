@@ -16,11 +16,11 @@ from typing import Any, Literal, cast
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
 from agentkit.agents.result import RunResult
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError
 from agentkit.evals.case import Case, ExpectedCall, Score, plain
 from agentkit.evals.trial import answer_of, transcript_of
 from agentkit.event_rendering import cut
-from agentkit.levels import SafetyLevel
 from agentkit.llm.client import LLM
 from agentkit.messages import ToolCall
 from agentkit.recording import is_replaying

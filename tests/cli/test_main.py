@@ -268,5 +268,5 @@ def test_a_limit_of_iterations_says_what_a_person_can_do(typed_line):
     with FakeServer(call("calculator", expression="6*7"), "It is 42.") as server:
         _, err, code = typed_line("--limit", "iterations=1", "6 * 7?", server=server)
     assert code == 3
-    assert "Error: Max tool iterations reached (1).\nGo on with: agentkit -c" in err
+    assert "Error: Max tool iterations reached (1).\nContinue with: agentkit -c" in err
     assert "--limit iterations=NUMBER" in err

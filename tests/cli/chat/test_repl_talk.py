@@ -27,7 +27,7 @@ def test_a_conversation_at_a_terminal(at_terminal):
         code, last = chat.ends()
     (session,) = Session.summaries()
     assert (code, session.runs, session.name.startswith("how-much-is-1250-")) == (0, 2, True)
-    assert f"Go on with: agentkit chat -c   (later: agentkit chat --session {session.name})" in last
+    assert f"Continue with: agentkit chat -c   (later: agentkit chat --session {session.name})" in last
     assert server.requests[-1].json["messages"][1]["content"] == "How much is 1250 * 0.17?"
 
 
@@ -153,7 +153,7 @@ def test_a_terminal_that_can_only_print(at_terminal):
         chat.type("\x04")
         code, last = chat.ends()
     assert (code, "\x1b" in chat.raw) == (0, False)
-    assert "Go on with: agentkit chat -c" in last
+    assert "Continue with: agentkit chat -c" in last
 
 
 def test_a_dumb_terminal_shows_where_it_goes_on(at_terminal, command, tmp_path, monkeypatch):

@@ -29,7 +29,7 @@ from agentkit.llm.providers.offline.argument_matching import (
     states_date,
     unfilled,
 )
-from agentkit.llm.providers.offline.lexicon import in_english, places_in, words
+from agentkit.llm.providers.offline.lexicon import in_english, places_in, words, zones_in
 from agentkit.llm.providers.offline.normalisation import only_states, spelled_out
 from agentkit.llm.providers.offline.question_parser import Question
 from agentkit.llm.providers.offline.validation import (
@@ -179,7 +179,7 @@ class OfflineModel:
         if not judgment.doubts:
             return _Answer(calls=judgment.calls, raw=raw)
         raw = {**raw, "doubts": list(judgment.doubts)}
-        if not judgment.complete:
+        if not judgment.complete or _drops(judgment.calls, question):
             return _Answer(_unable(question, tools, judgment), raw=raw)
         return _Answer(_unsure(judgment.calls), suggested=judgment.calls, raw=raw)
 
@@ -368,6 +368,14 @@ def _nearest(question: Question, tools: Sequence[ToolSpec]) -> str:
     return f"{', '.join(names[:_MOST_NAMES])}{others}"
 
 
+def _drops(calls: Sequence[ProposedCall], question: Question) -> bool:
+    """Whether proposed calls lack all numbers of the question, or a place whose time it asks for."""
+    given = " ".join(str(value) for call in calls for value in call.arguments.values()).lower()
+    zones = zones_in(question.text) if "time" in question.ideas else ()
+    lost = [zone for zone in zones if not any(place in given for place in (zone.lower(), *places_in(zone)))]
+    return bool(lost) or bool(question.numbers and not any(letter.isdigit() for letter in given))
+
+
 def _unsure(calls: Sequence[ProposedCall]) -> str:
     described = " and ".join(_described(call) for call in calls)
     return f"I am not sure I understood. Did you mean {described}? Answer yes, or put the exact text in quotes."
@@ -398,6 +406,8 @@ def _result_text(result: ToolMessage, call: ToolCall | None, asked: Sequence[str
     if error := entries.get("error"):
         rest = _lines({key: entries[key] for key in _MAIN if key in entries})
         return "\n".join(filter(None, (f"{result.name} failed: {error}", rest)))
+    if value.get("output") == "" and value.get("return_code", 0) == 0:
+        return f"{result.name} printed nothing."
     sent = json_or_text(call.arguments) if call else {}
     echoes = list(sent.values()) if isinstance(sent, dict) else []
     own = {key: each for key, each in entries.items() if each not in echoes}

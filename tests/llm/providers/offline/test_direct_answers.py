@@ -179,6 +179,14 @@ def test_validity_is_reported_without_the_document(model):
     assert report(model, "parse the JSON [1, 2]", call, {"success": True, "data": [1, 2]}) == "1, 2"
 
 
+def test_a_command_without_output_is_reported(model):
+    """A command that printed nothing is not reported by its own text; one that failed is reported with its code."""
+    call = ToolCall("1", "run_shell", '{"command": "touch x"}')
+    result = {"command": "touch x", "output": "", "stdout": "", "stderr": "", "return_code": 0}
+    assert report(model, "run touch x", call, result) == "run_shell printed nothing."
+    assert "return_code: 1" in report(model, "run touch x", call, {**result, "return_code": 1})
+
+
 @pytest.mark.parametrize(
     ("zone", "asked", "place"),
     [
