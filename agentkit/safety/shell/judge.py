@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Required, TypedDict, Unpack
 
 from agentkit._dataclass import dataclass
-from agentkit.decisions import Decision, Verdict, strictest
-from agentkit.levels import SafetyLevel
+from agentkit.decisions import Decision, SafetyLevel, Verdict, strictest
 from agentkit.safety.shell import commands, control_flow, files, outputs, parsing, simple_commands
 from agentkit.safety.shell.parsing import UNREAD, hidden, own_text, unescaped
 from agentkit.safety.shell.tables import CommandRule, tables

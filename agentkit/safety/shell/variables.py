@@ -9,8 +9,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from agentkit._dataclass import dataclass
-from agentkit.decisions import Decision, Verdict
-from agentkit.levels import SafetyLevel
+from agentkit.decisions import Decision, SafetyLevel, Verdict
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -19,8 +18,6 @@ UNKNOWN = "\x00"
 """Placeholder for text that is unknown until the command runs."""
 TAME = "\x01"
 """Stands in a text for a number, a date or a name found inside the workspace: no leading dash, slash or dots."""
-HOME = "/home/~"
-"""Placeholder for the home folder of any user."""
 PERHAPS_EMPTY = "perhaps-empty"
 """The origin of a text that may also be empty."""
 A_WORD = "word"

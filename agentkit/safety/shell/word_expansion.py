@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from agentkit.decisions import Decision
+from agentkit.safety.paths import HOME
 from agentkit.safety.shell import arithmetic
 from agentkit.safety.shell.variables import (
     A_FILE,
@@ -19,7 +20,6 @@ from agentkit.safety.shell.variables import (
     ANYTHING,
     BELOW,
     DASHED,
-    HOME,
     NOTHING,
     PERHAPS_EMPTY,
     SPLIT,
