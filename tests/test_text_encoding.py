@@ -2,13 +2,14 @@
 
 import codecs
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from agentkit.errors import ToolError
 from agentkit.knowledge import Knowledge
-from agentkit.text_encoding import decode_text
+from agentkit.text_encoding import decode_text, lazy_pattern
 from agentkit.tools.files import edit_file_in, read_file_in, search_files_in
 from agentkit.workspace.workspace import Workspace
 
@@ -129,3 +130,15 @@ def test_character_that_an_encoding_lacks_is_refused():
     """A text in a legacy encoding takes no character that the encoding lacks."""
     with pytest.raises(ToolError, match=r"cp1252, which has no '世'"):
         decode_text(b"caf\xe9").encode("世")
+
+
+def test_a_lazy_pattern_is_compiled_on_first_use():
+    """Nothing is compiled before the first search, not even to find a fault; then it works like any other pattern."""
+    faulty = lazy_pattern("(")
+    assert faulty.pattern == "("
+    with pytest.raises(re.error):
+        faulty.search("")
+    shouting = lazy_pattern(r"(\w)\w+!", re.IGNORECASE)
+    assert shouting.sub(r"\1.", "Stop! go on") == "S. go on"
+    assert [found[1] for found in shouting.finditer("Stop! Now!")] == ["S", "N"]
+    assert shouting.fullmatch("no") is None
