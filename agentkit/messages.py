@@ -112,9 +112,9 @@ class ToolResult:
         error: One sentence, or None.
         decision: Decision of the policy about the call.
         seconds: Duration of the call.
-        labels: What the result can contain.
+        labels: Labels of the content, such as untrusted.
         whole: The complete text if `content` is only its head and tail.
-        usage: What the call spent on models.
+        usage: The usage of models by the call.
         lead: Name of the agent that the conversation is handed off to.
         images: Images sent to the model along with the text.
         files: Files sent to the model along with the text.

@@ -183,6 +183,18 @@ def _written_redactor(secrets: tuple[str, ...]) -> Callable[[str], str]:
     return partial(_redacted_writing, secrets=spellings(secrets))
 
 
+def value_redactor(values: tuple[str, ...]) -> Callable[[str], str]:
+    """Return a function that replaces these values, in any spelling, by `[redacted: secret]`."""
+    found = spellings(values)
+
+    def clean(text: str) -> str:
+        for each in found:
+            text = text.replace(each, _HIDDEN)
+        return text
+
+    return clean
+
+
 @lru_cache(16)
 def spellings(secrets: tuple[str, ...]) -> tuple[str, ...]:
     """All spellings of the secrets, longest first: unchanged, quoted and encoded.

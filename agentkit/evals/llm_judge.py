@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from agentkit.agents.agent import Agent
 from agentkit.agents.result import RunResult
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError
 from agentkit.evals.case import Case, Score, plain
 from agentkit.evals.scorers import Scorer
 from agentkit.evals.trial import answer_of, transcript_of
-from agentkit.levels import SafetyLevel
 from agentkit.llm.client import LLM
 from agentkit.recording import is_replaying
 from agentkit.sessions.session import Session

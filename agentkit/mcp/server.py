@@ -15,10 +15,9 @@ from agentkit._dataclass import dataclass
 from agentkit.agents.options import check_rules
 from agentkit.agents.run_config import HandoffTarget, hearing
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, judge_call
-from agentkit.decisions import Label, Verdict
+from agentkit.decisions import Label, SafetyLevel, Verdict
 from agentkit.errors import ConfigError, ToolError
 from agentkit.http_security import listening, origin_of
-from agentkit.levels import SafetyLevel
 from agentkit.mcp.sdk.server import PATH, MCPAuth, ServedResource, check_reach, over_http, over_stdio, protocol_server
 from agentkit.messages import Message, ToolCall, ToolMessage, ToolResult
 from agentkit.safety.approval import NOBODY, Approval, ApprovalRequest, Approver, ApproverAnswer, Grants, answered
@@ -261,8 +260,8 @@ def _resource(uri: str, read: Callable[..., Any]) -> ServedResource:
 
     placeholders = set(re.findall(r"{[+#./;?&]?(\w+)\*?}", uri))
     if placeholders != tool.parameters["properties"].keys():
-        told = ", ".join(tool.parameters["properties"]) or "none"
-        raise ConfigError(f"The placeholders of {uri!r} must be the arguments of its function: {told}.")
+        names = ", ".join(tool.parameters["properties"]) or "none"
+        raise ConfigError(f"The placeholders of {uri!r} must be the arguments of its function: {names}.")
     return ServedResource(uri, tool.name, tool.description, value)
 
 

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import os
 import re
+import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -125,6 +126,11 @@ def _client() -> Any:
     where = given.get("base_url") or ""
     if where and not _LOCAL.match(where):
         raise SandboxError(f"The Docker daemon at {where} runs on another machine, where the workspace is not.")
+    scheme, _, path = (where or docker.constants.DEFAULT_UNIX_SOCKET).partition("://")
+    if scheme.endswith("unix"):
+        # The package leaves its socket open where nobody listens.
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.connect(path)
     return docker.DockerClient(timeout=_API_SECONDS, **given)
 
 

@@ -75,7 +75,13 @@ class RequestAuth:
     def check(self, head: Head) -> None:
         """Raise HTTPError if the request is not allowed."""
         host = self._check_host(head)
-        self._check_origin(head, host)
+        # Raise HTTPError for requests from pages of other origins, whatever credentials they have
+        origin = head.one("origin")
+        is_own = origin is None or _place(origin) == host.lower()
+        site = head.one("sec-fetch-site")
+        is_opened = head.method == "GET" and head.path in self._open  # any site can link to the page
+        if not is_own or not (is_opened or site is None or site in _FREE_OF_ORIGIN):
+            raise HTTPError(403, "Pages of other origins may not ask this server.", code="foreign_origin")
         if head.path in self._open:
             return
         if not (shows(head.one("authorization") or "", self.token) or self._is_signed_in(head)):
@@ -100,15 +106,6 @@ class RequestAuth:
             remedy = "Ask for an address in numbers or localhost, or name the host when the server is started."
             raise HTTPError(403, f"This server is not called {host[:100]!r}. {remedy}", code="unknown_host")
         return host
-
-    def _check_origin(self, head: Head, host: str) -> None:
-        """Raise HTTPError for requests from pages of other origins, whatever credentials they have."""
-        origin = head.one("origin")
-        is_own = origin is None or _place(origin) == host.lower()
-        site = head.one("sec-fetch-site")
-        is_opened = head.method == "GET" and head.path in self._open  # any site can link to the page
-        if not is_own or not (is_opened or site is None or site in _FREE_OF_ORIGIN):
-            raise HTTPError(403, "Pages of other origins may not ask this server.", code="foreign_origin")
 
     def _is_signed_in(self, head: Head) -> bool:
         """Whether cookie and key are both correct; both are always compared, so that timing reveals nothing."""

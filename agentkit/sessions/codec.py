@@ -18,10 +18,9 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from agentkit import content, messages
-from agentkit.decisions import Decision, Label, Verdict
+from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import SessionError
 from agentkit.events import MILESTONES, Milestone
-from agentkit.levels import SafetyLevel
 from agentkit.messages import Message
 from agentkit.sessions.store import START, Position, SessionEntry, SessionSummary
 from agentkit.usage import Price, Tariff, Usage

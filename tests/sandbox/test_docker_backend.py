@@ -1,6 +1,7 @@
 """Containers as a sandbox, against a Docker daemon of this machine, or a server that speaks its protocol."""
 
 import contextlib
+import gc
 import http.server
 import itertools
 import json
@@ -203,14 +204,16 @@ def test_python_runs_in_a_container(code, output, error, daemon, monkeypatch):
     assert outcome.boundary.describe().endswith("Docker, seccomp, resource limits")
 
 
-def test_without_a_daemon_nothing_is_run(workspace, monkeypatch):
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "unix:///nobody/listens"])
+def test_without_a_daemon_nothing_is_run(address, workspace, monkeypatch):
     """Where no daemon answers, a command is refused with the reason, never run in another sandbox."""
-    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
+    monkeypatch.setenv("DOCKER_HOST", address)
     docker_backend.forget()
     with pytest.raises(SandboxError, match="Docker cannot be used"):
         run_command("touch made", str(workspace), Confinement(backend="docker"))
     assert not (workspace / "made").exists()
     docker_backend.forget()
+    gc.collect()
 
 
 def test_a_daemon_elsewhere_is_refused(monkeypatch):
