@@ -10,7 +10,7 @@ AgentKitError
 │   ├── Rejected
 │   ├── Unreachable
 │   └── BadResponse
-├── ToolError              the model: it is told and may try again
+├── ToolError              the model: it gets the error and may try again
 │   ├── UnknownTool
 │   ├── BadArguments
 │   ├── ToolTimeout

@@ -73,7 +73,7 @@ class OpenQuestion:
         self.tape = tape
 
     def heard(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool | None:
-        """Record the answer. Returns False if an answer is already recorded; the first one is kept.
+        """Record the answer. Returns False if an answer is already recorded; the first one stays.
 
         An answer that `is_live` cannot be stored completely, so a replay executes the query again. `charge` is its
         cost.
@@ -263,7 +263,7 @@ def taped(
 ) -> _Answer:
     """Return the recorded answer, or call `ask` and record its answer. Raises what `ask` raises, and ReplayError.
 
-    `is_live` tells whether an answer contains objects that cannot be stored, such as the agent a call hands off to; a
+    `is_live` states whether an answer contains objects that cannot be stored, such as the agent a call hands off to; a
     replay executes the query again. `account` is charged for the answer.
     """
     tape = TAPE.get()

@@ -264,7 +264,7 @@ def _money(dollars: float) -> str:
 LimitKind = Literal["reserved", "counted", "checked"]
 """How a limit is enforced: reserved before each model request, counted one by one, or checked by the code it concerns.
 
-What is reserved or counted is shared by all runs within a budget; what is checked applies to each run.
+Reserved and counted limits are shared by all runs within a budget; checked limits apply to each run.
 """
 
 

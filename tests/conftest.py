@@ -1,9 +1,11 @@
 """Fixtures of all tests: a separate state folder for each, and the same conditions however pytest is started."""
 
 import asyncio
+import inspect
 import io
 import itertools
 import os
+import reprlib
 import shutil
 import signal
 import subprocess
@@ -37,6 +39,53 @@ def pytest_collection_modifyitems(items):
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
         if not SLOW_RESOURCES.isdisjoint([*item.fixturenames, *(each for each in parameters if isinstance(each, str))]):
             item.add_marker("slow")
+
+
+def pytest_generate_tests(metafunc):
+    """Declare the arguments of `for_each`, to which `pytest_pyfunc_call` assigns the values of each row."""
+    for marker in metafunc.definition.iter_markers("for_each"):
+        names = _names_of(marker)
+        metafunc.parametrize(names, [(None,) * len(names)], ids=[pytest.HIDDEN_PARAM])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Run a test marked with `for_each` for every combination of its rows; an error names the row."""
+    markers = list(pyfuncitem.iter_markers("for_each"))
+    if not markers:
+        return None
+    fixtures = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    for numbered in itertools.product(*(enumerate(_rows_of(marker)) for marker in markers)):
+        rows = [(marker, number, row) for marker, (number, row) in zip(markers, numbered, strict=True)]
+        arguments = {name: value for marker, _, row in rows for name, value in zip(_names_of(marker), row, strict=True)}
+        try:
+            assert pyfuncitem.obj(**fixtures | arguments) is None
+        except BaseException as error:
+            error.add_note(f"The row: {', '.join(itertools.starmap(_label_of, rows))}")
+            raise
+    return True
+
+
+def _names_of(marker):
+    names = marker.args[0]
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+
+
+def _rows_of(marker):
+    rows = list(marker.args[1])
+    assert rows, "for_each has no rows"
+    has_values = isinstance(marker.args[0], str) and "," not in marker.args[0]
+    return [(value,) for value in rows] if has_values else rows
+
+
+def _label_of(marker, number, row):
+    ids = marker.kwargs.get("ids")
+    if callable(ids):
+        return ", ".join(str(ids(value)) for value in row)
+    try:
+        return str(list(ids)[number]) if ids else reprlib.repr(row)
+    except ValueError:  # an integer of too many digits
+        return f"number {number}"
 
 
 @pytest.hookimpl(wrapper=True)

@@ -37,8 +37,8 @@ def send(value):
         return there.recv()
 
 
-@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("duplicate", [copy.copy, send])
+@pytest.mark.for_each("error", EXAMPLES, ids=lambda error: type(error).__name__)
+@pytest.mark.for_each("duplicate", [copy.copy, send])
 def test_errors_travel(error, duplicate):
     """Every error can be copied and sent to another process with its text and all it carries."""
     other = duplicate(error)

@@ -16,7 +16,7 @@ ROWS = [json.loads(line) for line in Path(__file__).with_name("text_encodings.js
 RUSSIAN = next(row["text"] for row in ROWS if row["encoding"] == "cp1251")
 
 
-@pytest.mark.parametrize(("encoding", "text"), [(row["encoding"], row["text"]) for row in ROWS])
+@pytest.mark.for_each(("encoding", "text"), [(row["encoding"], row["text"]) for row in ROWS])
 def test_encoding_is_detected(encoding, text):
     """Texts of many languages are read as their authors wrote them; legacy encodings are named with a confidence."""
     decoded = decode_text(text.encode(encoding))
@@ -45,7 +45,7 @@ def test_text_cut_in_its_last_character_is_read():
     assert decode_text("né".encode("utf-16-le")[:3], is_cut=True).text == "n"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "content",
     [
         b"\x7fELF\x02\x01\x01\0\0\0",

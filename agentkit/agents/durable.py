@@ -675,7 +675,7 @@ class StepCall:
         return StepRecorded(self.number, self.name, status, self.digest, value)
 
 
-class Step:
+class StepDecorator:
     """The function `step`. Outside of a durable run it calls the function and stores nothing."""
 
     def __call__(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -700,7 +700,7 @@ class Step:
         return [function(each) for each in given] if run is None else run.step_map(function, given, concurrency)
 
 
-step = Step()
+step = StepDecorator()
 """Calls functions in a durable function: `step(f, x)`, `step.map(f, items)`."""
 
 

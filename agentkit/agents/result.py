@@ -321,7 +321,7 @@ class RunResult(Generic[T]):
                 raise self.error
             if self.status == "paused":
                 waiting = "; ".join(pending.question for pending in self.pending)
-                raise RunError(f"The run waits for a person: {waiting} Go on with result.resume(answers).", self)
+                raise RunError(f"The run waits for a person: {waiting} Continue with result.resume(answers).", self)
             return self
 
     def _lead(self) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentkit._dataclass import dataclass
-from agentkit.cli.options import COLLECTIONS
+from agentkit.cli.options import COLLECTIONS, JSON
 from agentkit.cli.settings import SettingsFile, check_project, current_folder, is_ours, parsed, templates_folder
 from agentkit.cli.terminal import clean, document_text, tell
 from agentkit.errors import ConfigError
@@ -25,7 +25,7 @@ _EXAMPLE = """\
 # Keys are not settings; store them with: agentkit keys set openai
 {where}
 # tools = ["core", "web"]          # tools and collections: {collections}
-# safety = "network"               # what runs unasked: safe, network{system}
+# safety = "network"               # what runs without approval: safe, network{system}
 # session = "work"                 # always use this session; false stores nothing
 # instruction = "Answer briefly."  # the standing order that the model is given
 # trace = "trace.jsonl"            # write what runs do into this file, a line each
@@ -65,7 +65,7 @@ def show_paths() -> None:
 
 
 @config.command("show")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@JSON
 def show_settings(*, as_json: bool) -> None:
     """Show each setting, and where its value came from. Nothing secret is shown."""
     from agentkit.cli.settings import settings_here
@@ -272,7 +272,7 @@ def _files() -> Iterator[Path]:
 
 
 @click.command(short_help="List the templates for -T.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@JSON
 def templates(*, as_json: bool) -> None:
     """List the templates: name, parameters, description and file.
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from agentkit._dataclass import dataclass
+from agentkit.cli.options import JSON
 from agentkit.cli.terminal import ANSWERED, FAILED, at_a_shell, clean, document_text, fitted
 from agentkit.installation import install_command
 from agentkit.settings import environment
 
 if TYPE_CHECKING:
     from agentkit.llm.client import LLM
-    from agentkit.sandbox.isolation import Boundary
     from agentkit.sandbox.process import ProcessOutcome
     from agentkit.sandbox.python import PythonOutcome
     from agentkit.usage import Price
@@ -43,7 +43,7 @@ class Finding:
 
 
 @click.command(short_help="Check the installation, and name the next step.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@JSON
 def doctor(*, as_json: bool) -> int:
     """Check provider, isolation and packages, grouped by use, and name the next step."""
     from concurrent.futures import ThreadPoolExecutor
@@ -169,16 +169,13 @@ def _tried(name: str, attempt: Callable[[], ProcessOutcome | PythonOutcome]) -> 
         if unsearched:
             found = f"runs, but secrets of this folder may stay readable, because {unsearched}"
             return Finding(name, "missing", found, "use a smaller folder as workspace")
-        return _isolation(name, outcome.boundary)
+        boundary = outcome.boundary
+        if boundary.is_strong:
+            return Finding(name, "ok", f"runs isolated: {boundary.describe()}")
+        missing = ", ".join(boundary.missing)
+        fix = _ISOLATION_FIX if sys.platform == "linux" else "strong isolation needs Linux"
+        return Finding(name, "missing", f"runs, but without {missing}; there is {boundary.describe()}", fix)
     return Finding(name, "failed", outcome.error or f"it printed {outcome.output!r} instead of 42")
-
-
-def _isolation(name: str, boundary: Boundary) -> Finding:
-    if boundary.is_strong:
-        return Finding(name, "ok", f"runs isolated: {boundary.describe()}")
-    missing = ", ".join(boundary.missing)
-    fix = _ISOLATION_FIX if sys.platform == "linux" else "strong isolation needs Linux"
-    return Finding(name, "missing", f"runs, but without {missing}; there is {boundary.describe()}", fix)
 
 
 def _required(lines: Iterable[str], extra: str) -> Iterator[Finding]:
@@ -220,7 +217,7 @@ _READY_MARKS = {True: "✓", False: "-", None: "?"}
 
 @click.command(short_help="Show the model in use, its price and its window; list models.", epilog=_MODELS_EXAMPLES)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@JSON
 def models(*, names: tuple[str, ...], as_json: bool) -> None:
     """Show the selected model, or the models NAME: endpoint, price and context window. Nothing is sent.
 

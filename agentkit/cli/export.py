@@ -92,7 +92,7 @@ def _response(moment: StoryMoment, response: Response) -> Iterator[Markup]:
     if response.message.reasoning:
         yield _folded("Reasoning", [element("p", response.message.reasoning, class_="said")])
     if moment.request is not None:
-        yield _folded(f"What it was sent: {_sent(moment)}", list(_request(moment.request, moment.new)))
+        yield _folded(f"Request: {_sent(moment)}", list(_request(moment.request, moment.new)))
 
 
 def _listed(parts: Sequence[Markup]) -> list[Child]:

@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from agentkit.atomic_write import store as write
+from agentkit.cli.options import JSON
 from agentkit.cli.terminal import document_text, tell
 from agentkit.errors import ConfigError
 from agentkit.settings import environment, state_folder
@@ -185,7 +186,7 @@ def set_key(*, provider: str) -> None:
 
 
 @keys.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@JSON
 def list_keys(*, as_json: bool) -> None:
     """List the providers with a key, and the place of each key. No key is shown."""
     places = dict(_places())

@@ -40,7 +40,7 @@ COMMANDS = {
     "run": ("ask", "run", "Ask the agent in a Python or text file."),
     "keys": ("keys", "keys", "Store, list and remove API keys."),
     "templates": ("config", "templates", "List the templates for -T."),
-    "plugins": ("programs", "plugins", "List the installed plugins."),
+    "plugins": ("loaders", "plugins", "List the installed plugins."),
     "approvals": ("approvals", "approvals", "List and revoke the stored approvals."),
     "tools": ("tools", "tools", "List the tools, and use one without a model."),
     "knowledge": ("knowledge", "knowledge", "Add documents, and search them for passages."),
@@ -71,7 +71,7 @@ class QuestionOrCommand(click.Group):
     def get_command(self, _context: click.Context | None, cmd_name: str) -> click.Command | None:
         """The command of this name, imported on first use."""
         if cmd_name not in COMMANDS:
-            from agentkit.cli.programs import plugin_command
+            from agentkit.cli.loaders import plugin_command
 
             return plugin_command(cmd_name)
         module, name, _ = COMMANDS[cmd_name]

@@ -32,7 +32,7 @@ Examples:
   AGENTKIT_TOKEN=... agentkit serve --host 0.0.0.0 --allow-host box.example.com
 
 \b
-For a client of OpenAI: base URL http://127.0.0.1:8080/v1, model agentkit,
+For OpenAI clients: base URL http://127.0.0.1:8080/v1, model agentkit,
 and the token as API key. Calls that need approval are asked about on the
 page, and denied to other clients.
 """
@@ -82,7 +82,7 @@ Example, in the settings of an editor:
 def acp(**options: Any) -> int:
     """Serve an editor that speaks the Agent Client Protocol, and that starts this command.
 
-    Files and commands are those of the editor's folder. What must be asked for is asked in the editor, with the diff.
+    Files and commands are those of the editor's folder. The editor asks for approvals, and shows the diff.
     """
     import asyncio
 
@@ -168,7 +168,5 @@ def _tell_address(listener: socket.socket, application: Starlette, agent: Agent[
     origin = origin_of(listener)
     click.echo(f"{origin}/" if is_own else f"{origin}/#token={application.state.token}")
     key = "your token" if is_own else "the text after #token="
-    tell(
-        f"Open this address in a browser. For a client of OpenAI: base URL {origin}/v1, model {agent.name}, key {key}."
-    )
+    tell(f"Open this address in a browser. For OpenAI clients: base URL {origin}/v1, model {agent.name}, key {key}.")
     tell("Stop it with Ctrl-C.", faint=True)

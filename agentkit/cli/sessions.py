@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentkit.cli.options import PLACE, WholeNumber, session_names
+from agentkit.cli.options import FILE, JSON, PLACE, WholeNumber, session_names
 from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, clean, document_text, remedied, shown_word, tell
 from agentkit.errors import AgentKitError
 
@@ -42,7 +42,7 @@ def sessions() -> None:
 
 @sessions.command("list")
 @PLACE
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@JSON
 def list_sessions(*, place: str | None, as_json: bool) -> None:
     """List the sessions, the newest change first."""
     from agentkit.cli.export import summary_line
@@ -64,7 +64,7 @@ def list_sessions(*, place: str | None, as_json: bool) -> None:
 @click.argument("query", nargs=-1, required=True)
 @click.option("-n", "--limit", default=20, show_default=True, type=WholeNumber(1, 1_000), help="How many sessions.")
 @PLACE
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@JSON
 def search(*, query: tuple[str, ...], limit: int, place: str | None, as_json: bool) -> int:
     """Find the sessions whose prompts, answers and tool calls contain all words of QUERY."""
     from agentkit.cli.terminal import clean, document_text
@@ -160,7 +160,7 @@ def fork_session(*, name: str, new: str, place: str | None, at: int | None) -> N
 
 @sessions.command("export", short_help="Write the session NAME to the new FILE.")
 @_NAME
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FILE)
 @PLACE
 def export_session(*, name: str, file: Path, place: str | None) -> None:
     """Write the session NAME to the new FILE, a JSON object a line; `agentkit show FILE` reads it."""
@@ -169,7 +169,7 @@ def export_session(*, name: str, file: Path, place: str | None) -> None:
 
 
 @sessions.command("import", short_help="Keep what was exported to FILE as a session.")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FILE)
 @click.argument("name", required=False)
 @PLACE
 def import_session(*, file: Path, name: str | None, place: str | None) -> None:
@@ -177,7 +177,7 @@ def import_session(*, file: Path, name: str | None, place: str | None) -> None:
     from agentkit.sessions.session import Session
 
     session = Session.restore(file, place, name or "")
-    tell(f'Imported. Go on with: agentkit --session {shown_word(session.name)} "..."')
+    tell(f'Imported. Continue with: agentkit --session {shown_word(session.name)} "..."')
 
 
 @sessions.command("delete")
@@ -213,10 +213,8 @@ _READABLE = "Give a file that --record, --jsonl or agentkit sessions export wrot
 
 
 @click.command(short_help="Show a recorded run or an exported session, or write a page.")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--html", type=click.Path(path_type=Path), metavar="OUT", help="Write one HTML page that needs nothing else."
-)
+@click.argument("file", type=FILE)
+@click.option("--html", type=FILE, metavar="OUT", help="Write one HTML page that needs nothing else.")
 def show(*, file: Path, html: Path | None) -> None:
     """Show the runs in FILE, a cassette or an exported session: prompts, calls, decisions, changes, money."""
     from agentkit.sessions.transcript import stories
@@ -356,7 +354,7 @@ Examples:
     epilog=_REPLAY_EXAMPLES,
     context_settings={"allow_interspersed_args": False},
 )
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FILE)
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM ARGUMENT...]")
 @click.option("--partial", is_flag=True, help="The program need not use everything that was recorded.")
 def replay(*, file: Path, program: tuple[str, ...], partial: bool) -> None:

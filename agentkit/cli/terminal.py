@@ -131,7 +131,7 @@ def go_on(result: RunResult[str], name: str) -> str:
     if not name:
         return ""
     words = "" if result.status == "paused" else ' "Go on."'
-    return f"Go on with: agentkit -c{words}   (later: agentkit --session {shown_word(name)}{words})"
+    return f"Continue with: agentkit -c{words}   (later: agentkit --session {shown_word(name)}{words})"
 
 
 def shown_word(text: str) -> str:

@@ -35,7 +35,7 @@ def tools() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: name, level, description, parameters.")
 def list_tools(*, names: tuple[str, ...], as_json: bool) -> None:
     """List every tool with its safety level, or those of the collections and files NAME: core, web, FILE.py."""
-    from agentkit.cli.programs import tools_named
+    from agentkit.cli.loaders import tools_named
     from agentkit.cli.settings import split_names
     from agentkit.tools.catalog import all_tools
 
@@ -62,7 +62,7 @@ def list_tools(*, names: tuple[str, ...], as_json: bool) -> None:
 @click.argument("name", shell_complete=tool_names)
 def show_tool(name: str) -> None:
     """Show the description of the tool NAME that a model receives."""
-    from agentkit.cli.programs import tool_named
+    from agentkit.cli.loaders import tool_named
 
     tool = tool_named(name)
     click.echo(clean(f"{tool.name}  {tool.level.name}\n\n{_described(tool)}\n"))
@@ -104,7 +104,7 @@ def _ready(name: str) -> AnyTool:
 
     if name in core_tools.names:
         return core_tools.find(name)
-    from agentkit.cli.programs import tool_named
+    from agentkit.cli.loaders import tool_named
     from agentkit.workspace.journal import Journal
     from agentkit.workspace.workspace import Workspace
 
@@ -156,7 +156,7 @@ Examples:
 def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_json: bool) -> int:
     """Say whether the tool NAME may be called like this, and why. Nothing is run."""
     from agentkit.cli.display import shell_remedy
-    from agentkit.cli.programs import tool_named
+    from agentkit.cli.loaders import tool_named
     from agentkit.cli.settings import settings_here
     from agentkit.decisions import SafetyLevel
     from agentkit.safety.policy import Policy

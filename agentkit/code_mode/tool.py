@@ -44,7 +44,7 @@ from agentkit.sandbox.python import PYTHON_LIMITS, Answer, run_program
 from agentkit.sandbox.rpc_guest import MAX_BYTES
 from agentkit.sandbox.watchdog import Cancellation, ProcessLimits, run_cancellable
 from agentkit.sessions.session import Session, SessionRun
-from agentkit.sessions.state import RunState, Step
+from agentkit.sessions.state import RunState
 from agentkit.suggestions import refuse_made
 from agentkit.tooling.results import failure, rendered
 from agentkit.tooling.run_context import CONTEXT, NO_RUN
@@ -235,16 +235,13 @@ class ProgramCalls:
             return progress.tool_calls[-1].result
         if self._sitting is None or self._kept_chars > _MOST_KEPT_CHARS:
             return failure(step.call.name, _NO_WAITING if self._sitting is None else _TOO_MUCH, "denied")
-        self._sitting.pause = self._pause(step)
-        raise Postponed(step.question)
-
-    def _pause(self, step: Step) -> Pause:
-        """The pause of the program, with the calls made since the last one."""
+        # The pause of the program, with the calls made since the last one
         made = (each if value is None else replace(each, value=json.loads(value)[0]) for each, value in self._made)
         postponed = step.postponed or ToolCallPostponed(step.call, "")
-        return Pause(
+        self._sitting.pause = Pause(
             step.call, postponed.question, postponed.decision, postponed.folder, tuple(made), bound=postponed.bound
         )
+        raise Postponed(step.question)
 
     def _reply(self, call: ToolCall, result: ToolResult, found: Set[Label] = frozenset()) -> Mapping[str, str]:
         """The reply to the program; reports the labels of what was read to the run."""
@@ -404,7 +401,7 @@ class _ProgramRunner:
             code: The Python code, of at most 100,000 bytes.
 
         Returns:
-            code, output, calls (what came of each), status, truncated, seconds, and boundary; or code, error (with its
+            code, output, calls (with their results), status, truncated, seconds, and boundary; or code, error (with its
             line, and a hint what to write instead), the calls and the output so far.
         """
         calls = ProgramCalls(self.functions)

@@ -256,23 +256,22 @@ class LLM:
         fallback: LLM | str | Sequence[LLM | str] | None = None,
         **unknown: Never,
     ) -> None:
-        with short_traceback:
-            refuse_made(LLM, unknown)
-            model, behind = parted(stripped(model))
-            self._settings = _merged_settings(settings or {}, temperature, max_tokens, reasoning_effort)
-            self._timeout_seconds, self._max_retries = _checked_limits(timeout_seconds, max_retries)
-            self._tool_calling = _checked_tool_calling(tool_calling)
-            self._price, self._fallback = price, (*behind, *_checked_fallback(fallback))
-            texts = map(stripped, (provider, model, base_url, azure_endpoint, azure_api_version))
-            self._wishes = LLMArguments(
-                **dict(zip(_TEXTS, texts, strict=True)),
-                api_key=Secret(key) if (key := stripped(api_key)) else None,
-                azure_token_provider=azure_token_provider,
-                protocol=protocol,
-                headers=read_headers(headers),
-                client=client,
-            )
-            self._open()
+        refuse_made(LLM, unknown)
+        model, behind = parted(stripped(model))
+        self._settings = _merged_settings(settings or {}, temperature, max_tokens, reasoning_effort)
+        self._timeout_seconds, self._max_retries = _checked_limits(timeout_seconds, max_retries)
+        self._tool_calling = _checked_tool_calling(tool_calling)
+        self._price, self._fallback = price, (*behind, *_checked_fallback(fallback))
+        texts = map(stripped, (provider, model, base_url, azure_endpoint, azure_api_version))
+        self._wishes = LLMArguments(
+            **dict(zip(_TEXTS, texts, strict=True)),
+            api_key=Secret(key) if (key := stripped(api_key)) else None,
+            azure_token_provider=azure_token_provider,
+            protocol=protocol,
+            headers=read_headers(headers),
+            client=client,
+        )
+        self._open()
 
     def _sent(self, request: Request, asked: Prompt | Request, settings: Mapping[str, Any]) -> Request:
         """The request to send; with fallbacks, without this LLM's own settings, since each model applies its own."""
@@ -665,8 +664,9 @@ class LLM:
 
     def _open(self) -> None:
         """Create the provider, and its fallbacks if any are configured."""
-        self._connect()
-        self._link()
+        with short_traceback:
+            self._connect()
+            self._link()
 
     def _connect(self) -> None:
         """Choose the endpoint and create the provider; connections are opened with the first request."""

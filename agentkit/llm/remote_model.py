@@ -14,7 +14,7 @@ from agentkit.errors import BadResponse, ModelError, Rejected
 from agentkit.events import Event, TextDelta, deltas_of
 from agentkit.llm.compat.content_fallback import advise
 from agentkit.llm.compat.conversion import Converter, ReceiverNames
-from agentkit.llm.compat.refusals import adjustment_for, with_known_adjustments
+from agentkit.llm.compat.request_adjustments import adjustment_for, with_known_adjustments
 from agentkit.llm.compat.rules import Adjustment, Receiver, joined, receiver_of
 from agentkit.llm.embeddings import BatchLimits, EmbeddingAnswer, embedding_steps, embeddings_path, read_vectors
 from agentkit.llm.endpoint import Endpoint

@@ -260,8 +260,8 @@ def _resource(uri: str, read: Callable[..., Any]) -> ServedResource:
 
     placeholders = set(re.findall(r"{[+#./;?&]?(\w+)\*?}", uri))
     if placeholders != tool.parameters["properties"].keys():
-        told = ", ".join(tool.parameters["properties"]) or "none"
-        raise ConfigError(f"The placeholders of {uri!r} must be the arguments of its function: {told}.")
+        names = ", ".join(tool.parameters["properties"]) or "none"
+        raise ConfigError(f"The placeholders of {uri!r} must be the arguments of its function: {names}.")
     return ServedResource(uri, tool.name, tool.description, value)
 
 

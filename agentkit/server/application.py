@@ -9,17 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.agents.agent import Agent
 from agentkit.errors import AgentKitError, ConfigError, MissingExtra
-from agentkit.server import streaming
 from agentkit.server.a2a import CARD_PATH, RPC_PATH, A2AEndpoint
 from agentkit.server.ag_ui import AGUIEndpoint
-from agentkit.server.api import ChatAPI
+from agentkit.server.api import ChatAPI, Dashboard
 from agentkit.server.auth import HEADERS, SIGN_IN, Head, RequestAuth
 from agentkit.server.chats import Chats
 from agentkit.server.conversations import Conversations
-from agentkit.server.dashboard import Dashboard
-from agentkit.server.http_types import HTTPError, HTTPRequest, HTTPResponse
+from agentkit.server.http_types import (
+    BEAT_SECONDS,
+    ClientDisconnected,
+    ConcurrencyLimit,
+    HTTPError,
+    HTTPRequest,
+    HTTPResponse,
+    deliver,
+    unless_gone,
+)
 from agentkit.server.openai_endpoint import Completions, refusal_of
-from agentkit.server.streaming import ConcurrencyLimit
 from agentkit.sessions.stores import Place, store_at
 
 if TYPE_CHECKING:
@@ -151,7 +157,7 @@ def _endpoint(handle: Handler) -> Callable[[Request], Awaitable[_Sending]]:
             return _Sending(refusal.reply)
         except AgentKitError as error:
             return _Sending(refusal_of(error).reply)
-        except (streaming.ClientDisconnected, ClientDisconnect):
+        except (ClientDisconnected, ClientDisconnect):
             return _Sending(HTTPResponse(status=499))
 
     return endpoint
@@ -192,11 +198,9 @@ class _Sending:
                 await send(start)
                 await send({"type": "http.response.body", "body": reply.body})
             else:
-                sending = streaming.deliver(
-                    reply.pieces, start, send, beat=reply.beat, beat_seconds=streaming.BEAT_SECONDS
-                )
-                await streaming.unless_gone(receive, sending)
-        except streaming.ClientDisconnected:
+                sending = deliver(reply.pieces, start, send, beat=reply.beat, beat_seconds=BEAT_SECONDS)
+                await unless_gone(receive, sending)
+        except ClientDisconnected:
             return
         finally:
             reply.ended()

@@ -84,8 +84,7 @@ class RequestAuth:
 
     def check(self, head: Head) -> None:
         """Raise HTTPError if the request is not allowed."""
-        host = self._check_host(head)
-        self._check_origin(head, host)
+        self._check_origin(head, self._check_host(head))
         if head.path in self._open:
             return
         if not (shows(head.one("authorization") or "", self.token) or self._is_signed_in(head)):
@@ -112,7 +111,7 @@ class RequestAuth:
         return host
 
     def _check_origin(self, head: Head, host: str) -> None:
-        """Raise HTTPError for requests from pages of other origins, whatever credentials they have."""
+        """Raise HTTPError for requests from pages of origins that are not named, whatever credentials they have."""
         origin = head.one("origin")
         if origin in self.origins and head.path != SIGN_IN and not head.path.startswith(PAGE):
             return

@@ -412,20 +412,17 @@ class Session:
         if known is None and self.store is not None and self.conversation.has_entered(run):
             known = self._reread(run)
         elif known is None and progress is not None:
-            self._adopt(run, progress, history)
+            # Add a run that may come from another session; an empty conversation starts with the run's history
+            if history and not self.conversation.messages:
+                self.append(history)
+            self.conversation.adopt(run, history, progress.milestones)
+            if self.store is not None:
+                self.store.append(self.name, entries_of_run(run, progress.milestones))
             known = progress
         if known is None:
             raise SessionError(f"The session {self.name!r} has no run {run!r} to resume.")
         history = self.conversation.before(run, known.history)
         return SessionRun(self, run, RunState.of(known.milestones), history, release)
-
-    def _adopt(self, run: str, progress: RunState, history: Sequence[Message]) -> None:
-        """Add a run that may come from another session; an empty conversation starts with the run's history."""
-        if history and not self.conversation.messages:
-            self.append(history)
-        self.conversation.adopt(run, history, progress.milestones)
-        if self.store is not None:
-            self.store.append(self.name, entries_of_run(run, progress.milestones))
 
     def _interrupt(self, run: str) -> None:
         """End a run that was cut off, unless another caller is doing so."""

@@ -159,6 +159,8 @@ class RunState:
         """Apply a milestone."""
         self.milestones.append(milestone)
         match milestone:
+            case events.ResponseReceived(response):
+                self._take(response)
             case events.RunStarted() | events.RunResumed() | events.LimitReached() | events.RunEnded():
                 self._bound(milestone)
             case events.HostedCallFinished():
@@ -206,8 +208,6 @@ class RunState:
     def _converse(self, milestone: events.Milestone) -> None:
         """Apply a change of the conversation."""
         match milestone:
-            case events.ResponseReceived(response):
-                self._take(response)
             case events.HistoryGiven(messages):
                 self.messages += messages
             case events.AnswerRefused(reason):
@@ -249,7 +249,7 @@ class RunState:
         self.finish_reason = response.finish_reason
         self.text = response.text or self.text
         message = response.message
-        self.messages.append(message if message.agent == self.agent else replace(message, agent=self.agent))
+        self.messages.append(message.of_agent(self.agent))
         self.steps, self.results = {call.id: Step(call) for call in response.tool_calls}, ()
 
     def _advance(

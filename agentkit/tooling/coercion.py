@@ -145,7 +145,11 @@ def read_json(text: str) -> Any:
     try:
         return _decode(text)
     except json.JSONDecodeError:
-        mended = _mended(text)
+        inner = text.strip()
+        fence = _FENCE.match(inner)
+        if fence and inner.endswith("```"):
+            inner = inner[fence.end() : -3].strip()
+        mended = _FOREIGN.sub(_translated, inner) if inner.startswith(("{", "[", "(")) else None
         if mended is None:
             raise
         try:
@@ -167,14 +171,6 @@ def _is_json(value: Any) -> bool:
     if type(value) is dict:
         return all(type(key) is str for key in value) and all(map(_is_json, value.values()))
     return all(map(_is_json, value)) if type(value) is list else type(value) in _JSON_SCALARS
-
-
-def _mended(text: str) -> str | None:
-    inner = text.strip()
-    fence = _FENCE.match(inner)
-    if fence and inner.endswith("```"):
-        inner = inner[fence.end() : -3].strip()
-    return _FOREIGN.sub(_translated, inner) if inner.startswith(("{", "[", "(")) else None
 
 
 def _translated(found: re.Match[str]) -> str:
@@ -528,7 +524,13 @@ def _entry(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
     if not lists or others or isinstance(value, list | tuple) or is_null(value):
         return UNCLEAR
     if any("prefixItems" in node for node in lists):
-        return _placed(value, lists, root)
+        # Split a text such as `40.7, -74` into the numbers or choices of a fixed-length tuple
+        places = lists[0].get("prefixItems", ())
+        parts = entries(value) if isinstance(value, str) and len(lists) == 1 else []
+        if len(parts) != len(places) or len(parts) != lists[0].get("maxItems"):
+            return UNCLEAR
+        fits = (_fits_place(part, parted([place], root)) for part, place in zip(parts, places, strict=True))
+        return parts if all(fits) else UNCLEAR
     inner = [node for node in parted([node.get("items", {}) for node in lists], root) if not _PARTED & node.keys()]
     kinds = {kind or "any" for kind in _kinds(inner)}
     if isinstance(value, dict):
@@ -536,16 +538,6 @@ def _entry(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
     if isinstance(value, str) and re.search(r"[,;\n]|^\s*[\[{(]", value):
         return _several(value, inner, kinds)
     return [value] if kinds != {"object"} else UNCLEAR
-
-
-def _placed(value: Any, lists: Sequence[Schema], root: Schema) -> Any:
-    """Split a text such as `40.7, -74` into the numbers or choices of a fixed-length tuple."""
-    places = lists[0].get("prefixItems", ())
-    parts = entries(value) if isinstance(value, str) and len(lists) == 1 else []
-    if len(parts) != len(places) or len(parts) != lists[0].get("maxItems"):
-        return UNCLEAR
-    fits = (_fits_place(part, parted([place], root)) for part, place in zip(parts, places, strict=True))
-    return parts if all(fits) else UNCLEAR
 
 
 def _fits_place(part: str, nodes: Sequence[Schema]) -> bool:

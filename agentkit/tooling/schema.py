@@ -18,7 +18,6 @@ from typing import (
     Any,
     ForwardRef,
     Literal,
-    Protocol,
     TypeVar,
     Union,
     cast,
@@ -87,7 +86,18 @@ def plain(hint: Any) -> PlainType | None:
     if hint is Any:
         return PlainType({}, lambda _: True, nullable=True)
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return _enum(hint)
+        # Describe an enum the way pydantic does
+        choices = [member.value for member in hint]
+        is_own = hasattr(hint, "__get_pydantic_core_schema__") or hasattr(hint, "__get_pydantic_json_schema__")
+        if (
+            is_own
+            or not choices
+            or len(hint.__members__) > len(choices)
+            or any(type(each) is not str for each in choices)
+        ):
+            return None
+        described = {"description": inspect.cleandoc(hint.__doc__)} if hint.__doc__ else {}
+        return PlainType({**described, "enum": choices, "type": "string"}, lambda value: type(value) is hint)
     kind = hint if isinstance(hint, type) else get_origin(hint)
     if kind in _SCALARS:
         return PlainType({"type": _SCALARS[kind]}, lambda value: type(value) is kind)
@@ -98,19 +108,6 @@ def plain(hint: Any) -> PlainType | None:
 def is_plain_default(value: object, hint: Any = None) -> bool:
     """Whether a default can be used in a JSON schema, directly or by value as a member of the enum `hint`."""
     return type(value) in _PLAIN_DEFAULTS or (isinstance(value, Enum) and type(value) is hint)
-
-
-def _enum(kind: type[Enum]) -> PlainType | None:
-    """Describe an enum the way pydantic does.
-
-    Enums with aliases or a custom pydantic schema are left to pydantic.
-    """
-    choices = [member.value for member in kind]
-    is_own = hasattr(kind, "__get_pydantic_core_schema__") or hasattr(kind, "__get_pydantic_json_schema__")
-    if is_own or not choices or len(kind.__members__) > len(choices) or any(type(each) is not str for each in choices):
-        return None
-    described = {"description": inspect.cleandoc(kind.__doc__)} if kind.__doc__ else {}
-    return PlainType({**described, "enum": choices, "type": "string"}, lambda value: type(value) is kind)
 
 
 def _annotated(args: tuple[Any, ...]) -> PlainType | None:
@@ -241,7 +238,7 @@ def refuse_lazy(core_schema: Any) -> None:
 
 
 def adapter_of(kind: Any) -> TypeAdapter[Any]:
-    """Create pydantic's adapter for a type, whose unions of objects are told apart by a tag."""
+    """Create pydantic's adapter for a type, whose unions of objects are discriminated by a tag."""
     from pydantic import TypeAdapter
     from pydantic_core import SchemaSerializer, SchemaValidator
 
@@ -385,46 +382,6 @@ class Bound(dict[str, Any]):
     def run(self) -> RunContext[Any] | None:
         """The run context, if it was passed explicitly."""
         return next((value for value in self.others.values() if isinstance(value, RunContext)), None)
-
-
-class Parameters(Protocol):
-    """The parameters of a tool: as JSON schema, as strict JSON schema or None, and as a validator of arguments."""
-
-    @property
-    def json_schema(self) -> Schema:
-        """The JSON schema of the arguments, of type object."""
-        ...
-
-    @property
-    def strict_schema(self) -> Schema | None:
-        """The schema in strict form, or None if it has no strict form."""
-        ...
-
-    @property
-    def description(self) -> str:
-        """The description of the tool from the source of the parameters."""
-        ...
-
-    def check(self, arguments: Arguments) -> dict[str, Any]:
-        """Validate arguments into keyword arguments. Raises BadArguments."""
-        ...
-
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
-        """Bind the arguments of a Python call by name. Raises TypeError."""
-        ...
-
-    def call(self, function: Callable[..., T], arguments: Mapping[str, Any], by_place: Any = ()) -> Callable[[], T]:
-        """Bind validated arguments to the function, after the positional ones in `by_place`."""
-        ...
-
-    def check_context(self, value: Any) -> None:
-        """Raise ConfigError if the run's context is not of the type that the function expects."""
-        ...
-
-    @property
-    def defaults(self) -> Mapping[str, Any]:
-        """The defaults that `check` fills in, by parameter name."""
-        ...
 
 
 class FunctionParameters:
@@ -571,6 +528,10 @@ class GivenParameters:
         return {}
 
 
+Parameters = FunctionParameters | GivenParameters
+"""The parameters of a tool: as JSON schema, as strict JSON schema or None, and as a validator of arguments."""
+
+
 class _RichParameters:
     """Parameters validated by a pydantic model, whose fields are aliased so that parameter names cannot clash."""
 
@@ -616,8 +577,8 @@ class _RichParameters:
         except ValidationError as error:
             return reading.ArgumentErrors(_faults(error, given))
         except Exception as error:
-            told = f"The arguments could not be checked ({type(error).__name__}: {error})."
-            raise reading.complaint([told]) from error
+            text = f"The arguments could not be checked ({type(error).__name__}: {error})."
+            raise reading.complaint([text]) from error
 
     def _read(self, given: dict[str, Any]) -> BaseModel:
         """Validate Python values, or JSON, in which texts identify the intended union member more reliably."""
@@ -682,9 +643,9 @@ def _built_or_refused(
         kept = _given_by_json(fields, error, tool_name, names)
         if any(kept.get(field) is not parameter for field, parameter in fields.items()):
             return _built_or_refused(kept, tool_name, names)
-        told = ", ".join(f"parameter {parameter.name!r} of type {parameter.hint!r}" for parameter in fields.values())
+        given = ", ".join(f"parameter {parameter.name!r} of type {parameter.hint!r}" for parameter in fields.values())
         raise ConfigError(
-            f"Tool {tool_name!r}: {told} cannot be read from JSON ({first_sentence(error)}); "
+            f"Tool {tool_name!r}: {given} cannot be read from JSON ({first_sentence(error)}); "
             "use plain types, enums, dataclasses, TypedDicts, NamedTuples or pydantic models, or give it a default."
         ) from error
 
@@ -748,9 +709,9 @@ def _faults(error: ValidationError, given: Mapping[str, Any]) -> list[reading.Fa
             continue
         if each["type"] == "missing":
             path = (*path, each["loc"][-1])
-        told = reason(each["type"], each["msg"])
+        what = reason(each["type"], each["msg"])
         is_about_key = each["loc"][-1:] == ("[key]",) and path[-1:] != ("[key]",)
-        faults.append((path, f"{KEY} {told}" if is_about_key else told, each["input"]))
+        faults.append((path, f"{KEY} {what}" if is_about_key else what, each["input"]))
     return faults
 
 

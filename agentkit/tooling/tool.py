@@ -96,13 +96,6 @@ def unconfirmed(decision: Decision) -> Decision:
     return Decision(Verdict.DENY, UNCONFIRMED, reason, decision.evidence, _CONFIRM, decision.level, decision.egress)
 
 
-def check_judge_context(judge: Judge, name: str, value: Any) -> None:
-    """Raise ConfigError if the run's context is not of the type that the judge expects."""
-    of_run = run_parameter_of(judge)
-    if of_run is not None:
-        check_value(value, [of_run.parameter], f"The judge of {name}")
-
-
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _OTHERS = re.compile(r"[^a-zA-Z0-9_-]+")
 _MOST_CHARS = 64
@@ -449,8 +442,10 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
     def check_context(self, value: Any) -> None:
         """Raise ConfigError if the tool cannot be used in a run with this `context=`."""
         self._parameters.check_context(value)
-        if self._judge is not None:
-            check_judge_context(self._judge, self.name, value)
+        # Raise ConfigError if the run's context is not of the type that the judge expects
+        of_run = None if self._judge is None else run_parameter_of(self._judge)
+        if of_run is not None:
+            check_value(value, [of_run.parameter], f"The judge of {self.name}")
 
     @property
     def judged_by(self) -> Judge | None:

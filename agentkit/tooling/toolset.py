@@ -166,8 +166,8 @@ class Toolset(Sequence[AnyTool]):
         shown = repr(name) if len(name) <= 100 else f"{name[:100]!r}…"
         if not self._tools:
             return f"No tool is named {shown}; there are no tools."
-        told = ", ".join(each for each in self.names if each not in self._searchable)
-        return f"No tool is named {shown}.{suggestion(name, self.names)} The tools are: {told}."
+        listed = ", ".join(each for each in self.names if each not in self._searchable)
+        return f"No tool is named {shown}.{suggestion(name, self.names)} The tools are: {listed}."
 
     @overload
     def __getitem__(self, index: int | str) -> AnyTool: ...

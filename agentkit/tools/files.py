@@ -87,7 +87,9 @@ class FileJudge:
         except ToolError as error:
             return CallPreview(covers=covers, failure=str(error), is_confined=True)
         effect = _effect(planned, is_edit=new is None)
-        return CallPreview((effect,), _hunks(planned.full_diff), covers, is_confined=True)
+        # The hunks of a diff of one file, without its headers
+        _, found, hunks = planned.full_diff.partition("\n@@ ")
+        return CallPreview((effect,), (f"@@ {hunks}" if found else planned.full_diff), covers, is_confined=True)
 
     def _opinion(self, path: str) -> tuple[Verdict, str, str, str]:
         try:
@@ -117,12 +119,6 @@ class FileJudge:
         marks = {piece.partition("]")[0] for piece in new.split(MARK)[1:]}
         stood = old.count if "old_text" in arguments else partial(self.workspace.count, arguments["path"])
         return any(new.count(MARK + mark) > stood(MARK + mark) for mark in marks)
-
-
-def _hunks(diff: str) -> str:
-    """The hunks of a diff of one file, without its headers."""
-    _, found, hunks = diff.partition("\n@@ ")
-    return f"@@ {hunks}" if found else diff
 
 
 def _effect(planned: WriteResult, *, is_edit: bool) -> str:

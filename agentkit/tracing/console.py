@@ -159,6 +159,6 @@ def _lines(event: Event, description: EventDescription, run: _Run, took: str) ->
 
 
 def _arguments(call: ToolCall) -> str:
-    """Render arguments in readable form, redacting those with secret names; invalid JSON is kept as it is."""
+    """Render arguments in readable form, redacting those with secret names; invalid JSON stays unchanged."""
     text: str = redact_data({"arguments": call.arguments}, written_redactor())["arguments"]
     return arguments_text(text)

@@ -455,7 +455,12 @@ class Workspace:
         if check:
             check(place)
         before = root.inspect(place)
-        _refuse_lasting(before, path)
+        # Refuse to replace a file that is read-only or too large to be restored
+        if before.kind == "file" and before.content is None:
+            reason = f"{shown(path)} has {before.size:,} bytes, too many to keep, so that its loss could not be undone"
+            raise ToolError(f"{reason}; write another file, or replace it with the shell when the user approves.")
+        if before.kind == "file" and not before.mode & _WRITABLE:
+            raise ToolError(f"{shown(path)} is read-only.")
         change = FileChange(root.folder, place, before, State.of("file", content, before.mode), tool, time.time())
         return root, folders, change
 
@@ -507,15 +512,6 @@ def _folders(root: Root, folders: Sequence[str]) -> Iterator[None]:
             with contextlib.suppress(ToolError):  # another process can be using it by now
                 root.remove(folder)
         raise
-
-
-def _refuse_lasting(state: State, path: str) -> None:
-    """Refuse to replace a file that is read-only or too large to be restored."""
-    if state.kind == "file" and state.content is None:
-        reason = f"{shown(path)} has {state.size:,} bytes, too many to keep, so that its loss could not be undone"
-        raise ToolError(f"{reason}; write another file, or replace it with the shell when the user approves.")
-    if state.kind == "file" and not state.mode & _WRITABLE:
-        raise ToolError(f"{shown(path)} is read-only.")
 
 
 def _replaced(text: DecodedText, old_text: str, new_text: str, path: str) -> str | None:

@@ -51,7 +51,8 @@ def work(folder, database, executor, moment=""):
 
 @pytest.mark.slow
 def test_killed_workers_repeat_no_finished_step(database, tmp_path):
-    """Workers die at seven moments; others recover or resume the workflow, and repeat no finished step or call."""
+    """Workers die at seven moments of a workflow; others continue it, and repeat no finished step or tool call."""
+    # a worker with the executor id of a dead one recovers its workflows; one with another id resumes them
     for number, moment in enumerate(MOMENTS):
         dead = work(tmp_path, database, f"worker-{number % 2}", moment)
         assert dead.returncode == -signal.SIGKILL, (moment, dead.stderr)

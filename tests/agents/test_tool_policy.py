@@ -53,7 +53,7 @@ def judged(name, arguments='{"a": 1}', level=SafetyLevel.NETWORK):
     )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("name", "arguments", "verdict", "rule"),
     [
         ("add", '{"a": 1}', "allow", None),
@@ -224,7 +224,7 @@ def ask_plainly(query: str, retries: float = 1.0, timeout: int = 5_000, mode: st
     return query
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("tool", "arguments", "verdict"),
     [
         (ask_site, {"query": "Rome"}, "allow"),

@@ -61,7 +61,7 @@ def test_a_question_can_wait(typed, command, tmp_path):
     with FakeServer(WRITE, "Done.") as server:
         _, err, code = typed(b"\x03", "Write it.", server=server)
         assert code == 130
-        assert "The run waits for your answer about write_file.\nGo on with: agentkit -c   (later: " in err
+        assert "The run waits for your answer about write_file.\nContinue with: agentkit -c   (later: " in err
         assert not (tmp_path / "note.txt").exists()
         assert typed(b"y\n", "-c", server=server)[2] == 0
     assert (tmp_path / "note.txt").read_text() == "hello"

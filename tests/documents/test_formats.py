@@ -30,7 +30,7 @@ def packed(parts):
     return out.getvalue()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.for_each("name", NAMES)
 def test_document_becomes_its_markdown(name):
     """Documents of LibreOffice, pandoc and four Python libraries become exactly the Markdown next to them."""
     expected = (FILES / f"{name}.md").read_text("utf-8")
@@ -118,7 +118,7 @@ def test_notebook_has_bounded_outputs():
         parse_document(b'{"nbformat": 4, "cells": [1]}')
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("rtf", "text"),
     [
         (rb"Gr\'fc\'dfe \u228\'96 ok\par\b bold\b0", "Grüße ä ok\n\nbold"),

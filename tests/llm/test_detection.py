@@ -196,7 +196,7 @@ CHOICES = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "variables", "provider", "model", "decider"), CHOICES.values(), ids=CHOICES)
+@pytest.mark.for_each(("arguments", "variables", "provider", "model", "decider"), CHOICES.values(), ids=CHOICES)
 def test_what_decides(arguments, variables, provider, model, decider):
     """Arguments decide first, then AGENTKIT_PROVIDER, Azure's pair, OpenAI's key or a base URL, and Anthropic's key."""
     endpoint, decided_by, _ = detect(LLMArguments(**arguments), variables)
@@ -280,7 +280,7 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "variables", "words"), FAILURES.values(), ids=FAILURES)
+@pytest.mark.for_each(("arguments", "variables", "words"), FAILURES.values(), ids=FAILURES)
 def test_what_is_missing_is_explained(arguments, variables, words):
     """When no provider can be had, the error says what is missing and what would help."""
     with pytest.raises(NoProvider) as caught:
@@ -399,7 +399,7 @@ IGNORED = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "variables", "ignored"), IGNORED.values(), ids=IGNORED)
+@pytest.mark.for_each(("arguments", "variables", "ignored"), IGNORED.values(), ids=IGNORED)
 def test_what_is_ignored_is_told(arguments, variables, ignored):
     """Whatever is set but does not count is told with the reason."""
     assert detect(LLMArguments(**arguments), variables)[2] == ignored

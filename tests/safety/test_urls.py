@@ -63,7 +63,7 @@ def test_url_at_an_address(url, address, authority, at):
     assert (parsed.authority, parsed.at(address)) == (authority, at)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("address", "words"),
     [
         ("8.8.8.8", None),
@@ -123,7 +123,7 @@ def test_number_like_host_is_not_a_private_address(host):
         assert ipaddress.IPv4Address(host).is_global
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("address", "hosts", "is_refused"),
     [
         ("8.8.8.8", [], False),
@@ -143,7 +143,7 @@ def test_answers_of_a_resolver_are_judged(address, hosts, is_refused):
     assert decision is None or (decision.denied and address in decision.reason)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "entry", ["", "a b/c", "http://localhost", "localhost:", "localhost:0", "10.0.0.1/8", "127.1", "a_b!", "1::2::3"]
 )
 def test_unreadable_permission_is_a_mistake_of_the_developer(entry):

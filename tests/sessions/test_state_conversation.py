@@ -135,7 +135,7 @@ def seen(call_id):
     return ToolMessage(call_id, "look", "seen")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("messages", "fault"),
     [
         ([], None),

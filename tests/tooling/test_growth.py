@@ -82,8 +82,8 @@ def steps_taken(work) -> int:
     return count
 
 
-@pytest.mark.parametrize("sent", SENT)
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.for_each("sent", SENT)
+@pytest.mark.for_each("tool", TOOLS)
 def test_the_work_grows_no_faster_than_what_is_sent(tool, sent):
     """Four times as much costs at most about four times as much, and what is refused is refused in a few sentences."""
 

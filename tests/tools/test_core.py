@@ -101,7 +101,7 @@ def test_datetime_in_utc_by_another_name(name):
     assert current_datetime_tool(timezone=name)["timezone"] == "UTC"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("name", "hint"),
     [
         ("ho chi min", "did you mean Asia/Ho_Chi_Minh"),
@@ -125,7 +125,7 @@ def test_unknown_time_zone_is_explained(name, hint):
     assert len(answer["error"]) < 200
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("name", "zone", "offsets"),
     [
         ("UTC+7", "UTC+07:00", ["+07:00"]),
@@ -176,7 +176,7 @@ def test_no_zone_with_another_offset_is_suggested(name):
     assert "Etc/GMT" not in error
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("expression", "result", "note"),
     [
         ("log(1,000)", 6.907755278982137, "1,000 was read as the number 1000"),
@@ -208,7 +208,7 @@ def test_machine_without_time_zone_data():
     assert "pip install tzdata" in current_datetime_tool(timezone="Asia/Tokyo")["error"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "characters", "words", "lines"),
     [
         ("", 0, 0, 0),
@@ -258,7 +258,7 @@ def test_json_gives_the_error():
     assert answer == {"success": False, "error": "Line 1, column 3: remove the comma before the closing bracket."}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("expression", "result"),
     [
         ("1250 * 0.17", 212.5),

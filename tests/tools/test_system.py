@@ -161,7 +161,7 @@ def test_code_returns_its_output():
     assert "error" not in result
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("code", "output"),
     [
         ("6 * 7", "42\n"),
@@ -180,7 +180,7 @@ def test_the_output_is_what_a_notebook_shows(code, output):
     assert python_tool(code=code)["output"] == output
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("code", "words"),
     [
         ("print('x')\n1 / 0", "ZeroDivisionError"),

@@ -109,8 +109,8 @@ _FIND_WORDS = """
             sum(weight * ts_rank('{{0.1, 0.6, 0.6, 1.0}}', words, query, 1))::float8 AS score
         FROM weighed JOIN passages ON words @@ query JOIN documents ON documents.id = document
         WHERE {} GROUP BY passages.id ORDER BY score DESC, passages.id LIMIT %s)
-    SELECT number, score + %s * coalesce((SELECT max(beside.score) FROM found AS beside
-        WHERE abs(beside.number - found.number) = 1 AND beside.document = found.document), 0) AS total
+    SELECT number, score + %s * coalesce((SELECT max(neighbour.score) FROM found AS neighbour
+        WHERE abs(neighbour.number - found.number) = 1 AND neighbour.document = found.document), 0) AS total
         FROM found ORDER BY total DESC, number"""
 _LENGTH = (
     "SELECT vector_dims(vector) FROM vectors JOIN passages ON passages.id = passage"
@@ -156,19 +156,12 @@ class PostgresChunkStore(SQLChunkStore):
     def put(self, space: str, stored: StoredDocument) -> None:
         """Store a document, replacing the one of the same source, in one transaction."""
         document = stored.document
-        values = (
-            document.title,
-            document.kind,
-            document.fingerprint,
-            document.added,
-            json.dumps(dict(document.metadata)),
-        )
         if stored.vectors:
             self._server.prepare_vectors(_index_of(stored.vectors))
         with self._server.writing() as connection:
             connection.execute(_LOCK, (f"{space}\n{document.source}",))
             connection.execute(_FORGET, (space, [document.source]))
-            row = connection.execute(_PUT, (space, document.source, *values)).fetchall()[0][0]
+            row = connection.execute(_PUT, (space, *stored.row)).fetchall()[0][0]
             for number, piece in enumerate(stored.pieces):
                 above, text = indexed(heading_of(document, piece)), indexed(piece.text)
                 place = (piece.section, piece.first_line, piece.last_line, piece.page)

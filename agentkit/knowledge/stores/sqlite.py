@@ -102,8 +102,8 @@ _FIND_WORDS = """
         -bm25(words, ?, ?, ?) AS score FROM words JOIN passages ON passages.id = words.rowid
         JOIN documents ON documents.id = passages.document WHERE words MATCH ? AND {} LIMIT ?)
         ORDER BY score DESC, number LIMIT ?)
-    SELECT number, score + ? * coalesce((SELECT max(beside.score) FROM found AS beside
-        WHERE abs(beside.number - found.number) = 1 AND beside.document = found.document), 0) AS total
+    SELECT number, score + ? * coalesce((SELECT max(neighbour.score) FROM found AS neighbour
+        WHERE abs(neighbour.number - found.number) = 1 AND neighbour.document = found.document), 0) AS total
         FROM found ORDER BY total DESC, number"""
 _FIND_VECTORS = (
     "SELECT passages.id, vector FROM passages JOIN documents ON documents.id = passages.document"
@@ -142,16 +142,9 @@ class SQLiteChunkStore(SQLChunkStore):
         document = stored.document
         words = [(heading_of(document, piece), indexed(piece.text)) for piece in stored.pieces]
         vectors = [_packed(vector) for vector in stored.vectors] if stored.vectors else [None] * len(words)
-        values = (
-            document.title,
-            document.kind,
-            document.fingerprint,
-            document.added,
-            json.dumps(dict(document.metadata)),
-        )
         with self._file.writing() as connection:
             _forget(connection, space, document.source)
-            row = connection.execute(_PUT, (space, document.source, *values)).lastrowid
+            row = connection.execute(_PUT, (space, *stored.row)).lastrowid
             for piece, (heading, text), vector in zip(stored.pieces, words, vectors, strict=True):
                 place = (piece.section, piece.first_line, piece.last_line, piece.page)
                 number = connection.execute(_PUT_PASSAGE, (row, piece.text, *place, vector)).lastrowid

@@ -435,6 +435,8 @@ class Converter:
         return self._answer(message) if isinstance(message, AssistantMessage) else message
 
     def _answer(self, message: AssistantMessage) -> AssistantMessage:
+        if not (message.extra or message.tool_calls or message.name):
+            return message
         if message.origin != self._origin and (message.extra or any(call.extra for call in message.tool_calls)):
             calls = tuple(replace(call, extra={}) for call in message.tool_calls)
             message = replace(message, extra={}, tool_calls=calls)

@@ -75,7 +75,7 @@ class Player(Recording):
         return asking.answer
 
     def asked(self, question: Question, /) -> OpenQuestion:
-        """Open a live question; the questions asked within it form a scope of their own."""
+        """Open a live question; the questions asked within it form a separate scope."""
         with self._lock:
             _, number = self._asked_again.pop(id(question), (question, 0))
         return OpenQuestion(ScopedRecording(self, str(number)))

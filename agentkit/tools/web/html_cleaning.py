@@ -49,7 +49,7 @@ _MAX_MENU_LINKS, _MIN_MENU_LINKS = 12, 2
 _MAX_DEPTH = 40
 _MOST = 0.6
 _MAX_MEASURED_CHARS = 20_000_000
-"""Limits the work on hostile pages. Elements beyond it are kept."""
+"""Limits the work on hostile pages. Elements beyond it stay."""
 
 
 class _Size(NamedTuple):

@@ -28,7 +28,7 @@ def test_changes_are_shown_and_taken_back(room_with, notes, tmp_path):
         assert room.take("Write it.") == 0
         assert "+hello" in notes.text
         room.take("Write another.")
-        assert notes.text.endswith("/undo takes this back.")
+        assert notes.text.endswith("To undo this: /undo")
         room.take("/undo")
         assert (tmp_path / "note.txt").read_text() == "hello"
         room.take("/undo")
@@ -203,7 +203,7 @@ def test_a_limit_and_what_goes_on_from_it(room_with, notes, capsys):
     with FakeServer(SUM, SUM, "So far.", "Four.") as server:
         room = room_with(server, limits=("tool_calls=1",))
         assert room.take("loop") == 3
-        assert capsys.readouterr().err.endswith("\nGo on with: /resume\n")
+        assert capsys.readouterr().err.endswith("\nContinue with: /resume\n")
         room.conversation.change(limits=("tool_calls=10",))
         assert room.take("/resume") == 0
         assert notes.events[-1].result.output == "Four."
@@ -214,7 +214,7 @@ def test_a_run_that_waits_goes_on(room_with, notes, tmp_path):
     with FakeServer(WRITE, "Done.") as server:
         room = room_with(server, approve=lambda _: Approval.LATER, session="trip")
         assert room.take("Write it.") == 130
-        assert notes.text == "The run waits for your answer about write_file. Go on with: /resume"
+        assert notes.text == "The run waits for your answer about write_file. Continue with: /resume"
         room = room_with(server, approve=lambda _: True, session="trip")
         assert "A run of this session did not end. To continue it: /resume" in notes.text
         assert room.take("/resume") == 0
@@ -227,7 +227,7 @@ def test_the_offline_model_says_what_it_is(room_with, notes):
     """Whoever talks with the offline model is told what it cannot do."""
     room = room_with(offline=True)
     assert "It does not chat" in notes.text
-    assert room.bar == "needle3 · network · /help"
+    assert room.bar == "offline model · network · /help"
 
 
 def test_the_bar_tells_what_it_cost(room_with, monkeypatch):
@@ -251,7 +251,7 @@ def test_leaving_says_how_to_go_on(room_with, notes):
         assert notes.text == ""
         room.take("hi")
         room.leave()
-        assert notes.text == "Go on with: agentkit chat -c   (later: agentkit chat --session 'my trip')"
+        assert notes.text == "Continue with: agentkit chat -c   (later: agentkit chat --session 'my trip')"
         room = room_with(server, no_session=True)
         room.take("hi")
         room.leave()

@@ -27,7 +27,7 @@ def test_a_conversation_at_a_terminal(at_terminal):
         code, last = chat.ends()
     (session,) = Session.summaries()
     assert (code, session.runs, session.name.startswith("how-much-is-1250-")) == (0, 2, True)
-    assert f"Go on with: agentkit chat -c   (later: agentkit chat --session {session.name})" in last
+    assert f"Continue with: agentkit chat -c   (later: agentkit chat --session {session.name})" in last
     assert server.requests[-1].json["messages"][1]["content"] == "How much is 1250 * 0.17?"
 
 
@@ -122,11 +122,11 @@ def test_commands_are_completed(at_terminal):
         chat = at_terminal(server=server)
         chat.until("> ")
         chat.type("/saf")
-        chat.until("what runs unasked")
+        chat.until("what runs without approval")
         chat.type("\t sys")
-        chat.until("unasked, too")  # only what changes is drawn: of the line above, not every letter
+        chat.until("approval too")  # only what changes is drawn: of the line above, not every letter
         chat.type("\t\r")
-        chat.until("SYSTEM: what changes this machine runs unasked, too")
+        chat.until("SYSTEM: changes to this machine run without approval too")
         chat.say("/quit")
         assert chat.ends()[0] == 0
 
@@ -153,7 +153,7 @@ def test_a_terminal_that_can_only_print(at_terminal):
         chat.type("\x04")
         code, last = chat.ends()
     assert (code, "\x1b" in chat.raw) == (0, False)
-    assert "Go on with: agentkit chat -c" in last
+    assert "Continue with: agentkit chat -c" in last
 
 
 def test_a_dumb_terminal_shows_where_it_goes_on(at_terminal, command, tmp_path, monkeypatch):
@@ -229,7 +229,7 @@ def test_what_must_be_approved_is_approved_unseen_with_yes(at_terminal, tmp_path
         chat.until("Warning: -y approves every call")
         chat.say("Write it.")
         chat.until("Done.")
-        chat.until("/undo takes this back.")
+        chat.until("To undo this: /undo")
         chat.say("/quit")
         chat.ends()
     assert (tmp_path / "a.txt").read_text() == "hello"

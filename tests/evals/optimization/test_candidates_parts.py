@@ -92,7 +92,7 @@ def test_a_description_that_was_read_already_is_told_anew():
     assert (other.tools[0].spec.description, other.tools[0](1, 2)) == ("Adds two.", 3)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("new", "objection"),
     [
         ("Answer {name} in {{ language }}.", ""),

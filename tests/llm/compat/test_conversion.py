@@ -27,7 +27,7 @@ def look(value: str) -> str:
     return value
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("provider", "base_url", "model", "protocol", "rule"),
     [
         ("openai", "https://api.openai.com/v1", "gpt-5.4", "responses", {"call_id_chars": 64}),
@@ -99,7 +99,7 @@ def test_names_of_participants():
 A, B = ({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]} for name in "ab")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("schema", "properties", "required", "note"),
     [
         ({"anyOf": [A, B]}, {"a", "b"}, None, "anyOf"),
@@ -136,7 +136,7 @@ def test_properties_of_several_alternatives():
     assert root_object(deep)[0]["type"] == "object"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("schema", "sent"),
     [
         ({"type": "integer", "enum": [1, 2]}, {"type": "integer", "description": "(One of 1, 2)"}),
@@ -256,7 +256,7 @@ SCHEMA = {
 LOOK = [Tool.from_schema("look", "Look. " * 30, {**SCHEMA, "additionalProperties": False}, lambda **given: given)]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("refusal", "rule"),
     [
         ("Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.", "9 letters or digits"),

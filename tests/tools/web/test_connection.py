@@ -106,7 +106,7 @@ def test_rebinding_between_redirects_is_refused(serve, redirected, rerouted):
     assert transport.targets == [PUBLIC]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "found",
     [
         ["127.0.0.1"],

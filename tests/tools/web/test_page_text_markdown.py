@@ -36,7 +36,7 @@ def test_page_reads_as_markdown():
     assert "- one\n- two" in text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "words",
     [
         *("Site header", "Menu", "privacy", "Subscribe", "secret 1", "secret 2", "secret 3", "secret 4", "picture"),
@@ -83,7 +83,7 @@ def test_title_is_that_of_the_page(html, title):
     assert read(html).title == title
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("html", "needs"),
     [
         ("<div id=root></div><script src=app.js></script>", True),
@@ -107,7 +107,7 @@ def test_short_page_with_scripts_has_a_note():
     assert (page.text, "scripts, which are not run" in page.note) == ("203.0.113.77", True)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "html",
     [
         *("<div>" * 50_000 + "x", "<b>" * 500_000, "<ul><li>" * 200_000, "<table><tr><td>" * 100_000),
@@ -119,9 +119,9 @@ def test_short_page_with_scripts_has_a_note():
 )
 def test_hostile_pages_end(html):
     """Pages made to exhaust a parser are read in seconds."""
-    started = time.monotonic()
+    started = time.process_time()
     read(html)
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20
 
 
 def test_what_cannot_be_seen_is_left_out_however_it_is_written():
