@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from agentkit.safety.policy import Policy
     from agentkit.safety.rules import Rule
     from agentkit.sessions.context_window import Window
+    from agentkit.tooling.toolset import ToolFunction, ToolItem
     from agentkit.tracing.listeners import Listener
     from agentkit.workspace.workspace import Workspace
 
@@ -460,7 +461,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
     def __init__(
         self: Agent[str, _Context],
         name: str = ...,
-        tools: Iterable[Any] | Callable[..., Any] | None = (),
+        tools: Iterable[ToolItem[_Context]] | ToolFunction | Tool[..., Any, _Context] | None = (),
         instruction: Instruction[_Context] | None = ...,
         max_iterations: int = ...,
         *,
@@ -471,7 +472,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
     def __init__(
         self: Agent[_Output, _Context],
         name: str = ...,
-        tools: Iterable[Any] | Callable[..., Any] | None = (),
+        tools: Iterable[ToolItem[_Context]] | ToolFunction | Tool[..., Any, _Context] | None = (),
         instruction: Instruction[_Context] | None = ...,
         max_iterations: int = ...,
         *,
@@ -482,7 +483,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
     def __init__(
         self: Agent[Any, _Context],
         name: str = ...,
-        tools: Iterable[Any] | Callable[..., Any] | None = (),
+        tools: Iterable[ToolItem[_Context]] | ToolFunction | Tool[..., Any, _Context] | None = (),
         instruction: Instruction[_Context] | None = ...,
         max_iterations: int = ...,
         *,

@@ -26,7 +26,7 @@ from agentkit.events import Milestone
 from agentkit.messages import MadeCall, Message, Pause, ToolCall, ToolResult
 from agentkit.safety.approval import Grants
 from agentkit.safety.data_flow import judge_flow, labels_of, said_in
-from agentkit.safety.paths import NO_FACTS, CallFacts, Located, Place
+from agentkit.safety.paths import HOME, NO_FACTS, CallFacts, Located, Place
 from agentkit.safety.policy import BY_LEVEL, NEEDS_APPROVAL, Policy
 from agentkit.tooling.results import BAD_ARGUMENTS, UNKNOWN_TOOL, denial, failure
 from agentkit.tooling.run_context import RunContext, ToolCondition
@@ -109,8 +109,6 @@ def _texts(value: Any, levels: int = 4) -> Iterator[str]:
 
 
 def _absolute(paths: list[str], folder: str) -> Iterator[str]:
-    from agentkit.safety.shell.variables import HOME
-
     home = settings.environment().get("HOME", HOME)
     for path in paths:
         place = f"{home}{path.removeprefix(HOME)}" if path.startswith(HOME) else path

@@ -408,14 +408,17 @@ def _result(agent: Agent[Any], prompt: Content | Resumption, screen: Screen, *, 
 @contextmanager
 def _taped(order: AskOptions, agent: Agent[Any], screen: Screen, output: Output) -> Iterator[None]:
     """Record the block, and write its milestones as JSON lines, as the options say."""
-    from agentkit.testing.scripted_llm import record
 
     def write(line: str) -> None:
         screen.end_line()
         output.write(line)
 
     with ExitStack() as stack:
-        recorder = stack.enter_context(record(order.record)) if order.record is not None else None
+        recorder = None
+        if order.record is not None:
+            from agentkit.testing.scripted_llm import record
+
+            recorder = stack.enter_context(record(order.record))
         if order.as_jsonl:
             stack.enter_context(active(JSONLinesOutput(write, agent.session.name, recorder)))
         yield

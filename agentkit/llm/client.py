@@ -183,8 +183,8 @@ class HasSpec(TypingProtocol):
     """An object with a tool spec, such as a Tool."""
 
     @property
-    def spec(self) -> ToolSpec:
-        """The tool spec sent to the model."""
+    def spec(self) -> Any:
+        """The tool spec sent to the model; pyright takes a cached property for no ToolSpec."""
         ...
 
 

@@ -7,7 +7,21 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    NoReturn,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 from weakref import WeakSet
 
 from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Level, SafetyLevel, Verdict
@@ -22,6 +36,7 @@ from agentkit.tooling.results import BAD_ARGUMENTS, denial, fault, is_long, obje
 from agentkit.tooling.run_context import (
     CONTEXT,
     ConditionFunction,
+    ContextType,
     RunContext,
     ToolCondition,
     check_value,
@@ -154,6 +169,7 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
 S = TypeVar("S")
+C = TypeVar("C")
 
 WhenDenied = Callable[[Mapping[str, Any], Decision], Any]
 """Computes the return value of a denied direct call from its validated arguments and the decision."""
@@ -168,7 +184,7 @@ _LABELS = {
 }
 
 
-class Tool(reflection.Portable, Generic[P, R]):
+class Tool(reflection.Portable, Generic[P, R, ContextType]):
     """An immutable function tool with a name, a description, a safety level, limits and optionally a judge.
 
     Calling it returns the function's own value; `invoke` returns a ToolResult. Parameters are read from signature and
@@ -179,8 +195,9 @@ class Tool(reflection.Portable, Generic[P, R]):
     for asynchronous callers, and can be cancelled. An `idempotent` tool can be called again if a run was killed during
     the call. The value of a tool with `ends_run` is the run's answer. With `when`, a function of nothing or of the
     RunContext, the tool is offered in a request only if it returns True.
-    Without a `level` a tool counts as SAFE, and `is_labelled` is False. Raises ConfigError if the function cannot be a
-    tool.
+    Without a `level` a tool counts as SAFE, and `is_labelled` is False. The third type parameter is the type of the
+    context of its runs, if the first parameter of the function is a RunContext. Raises ConfigError if the function
+    cannot be a tool.
     """
 
     plugin = ""
@@ -206,9 +223,32 @@ class Tool(reflection.Portable, Generic[P, R]):
     _asynchronous: Callable[P, Awaitable[R]] | None
     _is_written_in_class: bool
 
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, types: Any) -> Any:
+            """The last type, that of the context, is optional."""
+            given = types if isinstance(types, tuple) else (types,)
+            return super().__class_getitem__((*given, Any)[: len(cls.__parameters__)])
+
+    @overload
+    def __init__(
+        self: Tool[Concatenate[RunContext[C], P], R, C],
+        function: Callable[Concatenate[RunContext[C], P], R],
+        name: str | None = ...,
+        description: str | None = ...,
+        **options: Unpack[OtherToolOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Tool[P, R, Any],
+        function: Callable[P, R],
+        name: str | None = ...,
+        description: str | None = ...,
+        **options: Unpack[OtherToolOptions],
+    ) -> None: ...
     def __init__(
         self,
-        function: Callable[P, R],
+        function: Callable[..., Any],
         name: str | None = None,
         description: str | None = None,
         *,
@@ -219,12 +259,12 @@ class Tool(reflection.Portable, Generic[P, R]):
         labels: Iterable[Label | str] | None = None,
         within: Within | None = None,
         when_denied: WhenDenied | None = None,
-        asynchronous: Callable[P, Awaitable[R]] | None = None,
+        asynchronous: Callable[..., Awaitable[Any]] | None = None,
         idempotent: bool = False,
         ends_run: bool = False,
         when: ConditionFunction | None = None,
         paths: Iterable[str] = (),
-        **unknown: NoReturn,
+        **unknown: object,
     ) -> None:
         with short_traceback:
             if unknown:
@@ -513,11 +553,9 @@ def names_in_use() -> frozenset[str]:
     return frozenset(tool.name for tool in list(_MADE))
 
 
-class ToolOptions(TypedDict, total=False):
-    """The keyword arguments of `Tool`, as accepted by `@tool(...)`."""
+class OtherToolOptions(TypedDict, total=False):
+    """The keyword-only arguments of `Tool`."""
 
-    name: str | None
-    description: str | None
     level: Level | None
     timeout_seconds: float | None
     max_chars: int
@@ -532,10 +570,30 @@ class ToolOptions(TypedDict, total=False):
     paths: Iterable[str]
 
 
+class ToolOptions(OtherToolOptions, total=False):
+    """The keyword arguments of `Tool`, as accepted by `@tool(...)`."""
+
+    name: str | None
+    description: str | None
+
+
+class ToolDecorator(Protocol):
+    """Makes a tool of a function."""
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[RunContext[C], P], R], /
+    ) -> Tool[Concatenate[RunContext[C], P], R, C]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Tool[P, R, Any]: ...
+
+
 @overload
-def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
+def tool(function: Callable[Concatenate[RunContext[C], P], R], /) -> Tool[Concatenate[RunContext[C], P], R, C]: ...
 @overload
-def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(function: Callable[P, R], /) -> Tool[P, R, Any]: ...
+@overload
+def tool(**options: Unpack[ToolOptions]) -> ToolDecorator: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Turn a function into a tool: `@tool`, or `@tool(level=..., name=...)` with the keyword arguments of Tool."""
     with short_traceback:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Never, overload
+from typing import TYPE_CHECKING, Any, Never, overload
 
 from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, UnknownTool
@@ -12,7 +12,42 @@ from agentkit.suggestions import refuse_made
 from agentkit.tooling.run_context import ConditionFunction, ToolCondition
 from agentkit.tooling.tool import Tool
 
+if TYPE_CHECKING:
+    import functools
+    from typing import Protocol
+
+    from agentkit.tooling.run_context import ContextType
+
 AnyTool = Tool[..., Any]
+
+if TYPE_CHECKING:
+
+    class ToolFunction(Protocol):
+        """A function or method. Tools are callable too, but have no code, so that their context is checked."""
+
+        __code__: types.CodeType
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            """Call it."""
+
+    class GivesTool(Protocol):
+        """An object that provides a tool, such as an agent."""
+
+        @property
+        def as_tool(self) -> Callable[..., AnyTool]:
+            """Provide it."""
+
+    class GivesTools(Protocol):
+        """An object that provides tools, such as a memory."""
+
+        @property
+        def as_tools(self) -> Callable[..., Iterable[AnyTool]]:
+            """Provide them."""
+
+    ToolItem = (
+        Tool[..., Any, ContextType] | ToolFunction | functools.partial[Any] | GivesTool | GivesTools | Iterable[Any]
+    )
+    """An item of a toolset."""
 
 _WANTED = "tools= takes tools, e.g. tools=core_tools or tools=[my_function]"
 _NO_TOOLS: tuple[tuple[Any, str], ...] = (

@@ -18,7 +18,7 @@ from agentkit.git.repository import Repository
 from agentkit.git.settings import programs_in
 from agentkit.messages import ToolMessage, calls_in
 from agentkit.safety.approval import CallPreview
-from agentkit.safety.shell.variables import HOME
+from agentkit.safety.paths import HOME
 from agentkit.sandbox.git_access import create_missing_settings, repository_of, search
 from agentkit.sandbox.isolation import check_isolation, uses_docker
 from agentkit.sandbox.process import DEFAULT, Confinement, ProcessOutcome, bash_agrees, command_boundary, run_command

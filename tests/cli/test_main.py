@@ -68,19 +68,19 @@ def test_help_and_version_exit_with_0(arguments, capsys):
 
 
 @pytest.mark.parametrize("columns", [30, 51, 52, 80])
-def test_help_fits_the_terminal(columns, command, monkeypatch):
+def test_help_fits_the_terminal(columns, process, monkeypatch):
     """Help is broken between words at the terminal's width, also where that is narrow."""
     monkeypatch.setenv("COLUMNS", f"{columns}")
-    lines = command("eval", "--help")[0].partition("Examples:")[0].splitlines()
+    lines = process("eval", "--help")[0].partition("Examples:")[0].splitlines()
     assert max(map(len, lines)) < columns
 
 
-def test_what_is_piped_in_is_asked(command):
+def test_what_is_piped_in_is_asked(process):
     """Without words, a pipe is read for the question; where nothing is piped in, the help is shown."""
     with FakeServer("It is 4.") as server:
-        assert command(server=server, piped="How much is 2 + 2?")[0] == "It is 4.\n"
+        assert process(server=server, piped="How much is 2 + 2?")[0] == "It is 4.\n"
         assert server.requests[0].json["messages"][-1]["content"] == "How much is 2 + 2?"
-    out, err, code = command()
+    out, err, code = process()
     assert (out, err.startswith("Usage: "), code) == ("", True, 2)
 
 

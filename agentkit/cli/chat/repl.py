@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import cache, partial
 from itertools import chain
 from types import FrameType
@@ -220,7 +220,11 @@ def talk(order: AskOptions) -> int:
         _ = settings.tools
     llm = settings.llm()
     can_draw = is_terminal(sys.stdin) and is_terminal(sys.stdout) and not order.as_json
-    with _recording(order):
+    with ExitStack() as recording:
+        if order.record is not None:
+            from agentkit.testing.scripted_llm import record
+
+            recording.enter_context(record(order.record))
         return (_at_terminal if can_draw else _through_lines)(order, settings, llm)
 
 
@@ -350,15 +354,3 @@ def _load(llm: LLM) -> None:
     _ = screen
     load()
     llm.prepare()
-
-
-@contextmanager
-def _recording(order: AskOptions) -> Iterator[None]:
-    """Record the block if --record is given."""
-    if order.record is None:
-        yield
-        return
-    from agentkit.testing.scripted_llm import record
-
-    with record(order.record):
-        yield

@@ -42,6 +42,8 @@ _INDEX = (
 """The files in which git stores the staging area and operations in progress."""
 _SPLIT_AT = re.compile(r"/.*/([+-]?\d+)?|%.*%([+-]?\d+)?|\{(\d+|\*)\}", re.DOTALL)
 _SEDS = ("sed", "gsed")
+_ENDING = {"EXIT", "HUP", "INT", "QUIT", "TERM", *("0", "1", "2", "3", "15")}
+"""The events after which a shell runs nothing but the trap."""
 _MAX_WORDS = 150
 _MAX_LINE = 3_000
 _EVALUATING = (
@@ -319,7 +321,9 @@ def _shell_builtin(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
         yield from launchers.script(launchers.joined(words[1:]), words[-1].source) if words[1:] else ()
     elif words[0].text == "trap":
         arguments = [word for word in words[1:] if not word.text.startswith("-")]
-        yield from launchers.script(arguments[0], arguments[0].source) if len(arguments) > 1 else ()
+        between = not all(word.text.removeprefix("SIG") in _ENDING for word in arguments[1:])
+        for finding in launchers.script(arguments[0], arguments[0].source) if len(arguments) > 1 else ():
+            yield replace(finding, between=between) if isinstance(finding, ShellScript) else finding
     else:
         for word in words[1:]:
             value = Value(word.text.partition("=")[2], word.origins)
