@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from agentkit.content import File as File
     from agentkit.content import Image as Image
     from agentkit.decisions import Decision as Decision
+    from agentkit.decisions import SafetyLevel as SafetyLevel
     from agentkit.decisions import Verdict as Verdict
     from agentkit.errors import AgentKitError as AgentKitError
     from agentkit.errors import ConfigError as ConfigError
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from agentkit.evals.suite import Suite as Suite
     from agentkit.events import TextDelta as TextDelta
     from agentkit.knowledge.knowledge import Knowledge as Knowledge
-    from agentkit.levels import SafetyLevel as SafetyLevel
     from agentkit.llm.client import LLM as LLM
     from agentkit.mcp.client import MCPServer as MCPServer
     from agentkit.messages import Response as Response
@@ -86,7 +86,7 @@ _HOMES = {
     "RunError": "errors",
     "RunFinished": "agents.result",
     "RunResult": "agents.result",
-    "SafetyLevel": "levels",
+    "SafetyLevel": "decisions",
     "Session": "sessions.session",
     "Suite": "evals.suite",
     "TextDelta": "events",

@@ -10,7 +10,7 @@ AgentKitError
 │   ├── Rejected
 │   ├── Unreachable
 │   └── BadResponse
-├── ToolError              the model: it gets the error and can try again
+├── ToolError              the model: it gets the error and may try again
 │   ├── UnknownTool
 │   ├── BadArguments
 │   ├── ToolTimeout
@@ -32,11 +32,40 @@ Foreign exceptions are translated once, by a table, in the module that imports t
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 
 class AgentKitError(Exception):
     """Base class of every exception that agentkit raises on purpose."""
+
+
+class _ShortTraceback:
+    """Context manager that removes the inner frames of this package from the tracebacks of its errors.
+
+    The traceback then ends at the public function that was called, after the line of the program that called it.
+    Frames of other code, such as a middleware, remain. `python -X dev` shows all frames.
+    """
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, frames: TracebackType | None) -> None:
+        if frames is None or not isinstance(error, AgentKitError) or sys.flags.dev_mode:
+            return
+        last, frame = frames, frames.tb_next
+        while frame is not None:
+            package = frame.tb_frame.f_globals.get("__name__", "").partition(".")[0]
+            if package != "agentkit" and package not in sys.stdlib_module_names:
+                last = frame
+            frame = frame.tb_next
+        last.tb_next = None
+
+
+short_traceback = _ShortTraceback()
+"""`with short_traceback:` in the functions that programs call."""
 
 
 class ConfigError(AgentKitError):

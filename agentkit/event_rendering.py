@@ -34,6 +34,8 @@ _UNSEEN = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f
 
 def visible(text: str) -> str:
     """Escape characters that are invisible or change how others are displayed, so that the text cannot mislead."""
+    if text.isascii() and text.isprintable():
+        return text
     return "".join(f"\\u{{{ord(letter):x}}}" if _is_unseen(letter) else letter for letter in text)
 
 
@@ -57,7 +59,12 @@ def cut(text: str, max_chars: int) -> str:
 
 def one_line(text: str, max_chars: int = MAX_LINE_CHARS) -> str:
     """Redact secrets, collapse the text to one line, escape invisible characters and truncate it."""
-    return cut(visible(" ".join(hidden(text).split())[: max_chars + 1]), max_chars)
+    return collapsed(hidden(text), max_chars)
+
+
+def collapsed(text: str, max_chars: int = MAX_LINE_CHARS) -> str:
+    """Collapse a redacted text to one line, escape invisible characters and truncate it."""
+    return cut(visible(" ".join(text.split())[: max_chars + 1]), max_chars)
 
 
 def call_text(call: ToolCall) -> str:

@@ -30,17 +30,32 @@ def install_command(extra: str = "", prefix: str = sys.prefix) -> str:
         return f"uv tool install {wanted}"
     if "archive-v0" in place.parts:  # an environment of uvx
         return f"uvx --from {wanted} agentkit"
-    option = "-e " if source and not source.endswith(_WHEEL) else ""
+    option = "-e " if source and not source.endswith(_WHEEL) and _is_editable() else ""
     return f"{_installer(place)} {option}{wanted}"
 
 
 def _installer(place: Path) -> str:
-    """`uv pip install` in an environment that uv made without pip, otherwise `pip install`."""
+    """`uv pip install` in an environment that uv made without pip, otherwise `pip install`.
+
+    The path of pip is named if the shell would find another one, as in an environment that is not activated.
+    """
     try:
         is_of_uv = "uv =" in (place / "pyvenv.cfg").read_text("utf-8")
     except (OSError, ValueError):
         is_of_uv = False
-    return "uv pip install" if is_of_uv and not _is_installed("pip") else "pip install"
+    if is_of_uv and not _is_installed("pip"):
+        return "uv pip install"
+    from shutil import which
+
+    own = place / ("Scripts" if sys.platform == "win32" else "bin") / "pip"
+    is_found = not own.is_file() or which("pip") == str(own)
+    return "pip install" if is_found else f"{shlex.quote(str(own))} install"
+
+
+def _is_editable() -> bool:
+    """Whether agentkit runs from its source code: as an editable installation, or without one."""
+    found = _found(NAME)
+    return found is None or '"editable": true' in (found.read_text("direct_url.json") or "")
 
 
 def _is_installed(name: str) -> bool:

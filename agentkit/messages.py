@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields, replace
 from typing import Any, ClassVar, Literal
 
@@ -112,9 +112,9 @@ class ToolResult:
         error: One sentence, or None.
         decision: Decision of the policy about the call.
         seconds: Duration of the call.
-        labels: The kinds of data that the result can contain.
+        labels: Labels of the content, such as untrusted.
         whole: The complete text if `content` is only its head and tail.
-        usage: Model usage of the call.
+        usage: The usage of models by the call.
         lead: Name of the agent that the conversation is handed off to.
         images: Images sent to the model along with the text.
         files: Files sent to the model along with the text.
@@ -243,6 +243,13 @@ class AssistantMessage:
         """The text."""
         return self.text
 
+    def of_agent(self, agent: str) -> AssistantMessage:
+        """The message as written by this agent: much faster than `replace`, which each stored one would need."""
+        if agent == self.agent:
+            return self
+        parts = (self.text, self.tool_calls, self.reasoning, self.extra, self.origin, self.labels, self.name)
+        return AssistantMessage(*parts, agent)
+
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class ToolMessage:
@@ -283,15 +290,24 @@ Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 class ToolSpec:
     """The definition of a tool sent to a model. `parameters` is a JSON schema of type object.
 
-    `strict_parameters` is the same schema in the form that strict mode requires, or None if it has no such form.
-    `hosted` declares a tool run by the provider: its `type` and its settings.
+    `strict_parameters` is the same schema in the form that strict mode requires, or None if it has no such form; or a
+    function that returns it, called if a server enforces schemas. `hosted` declares a tool run by the provider: its
+    `type` and its settings.
     """
 
     name: str
     description: str
     parameters: Mapping[str, Any]
-    strict_parameters: Mapping[str, Any] | None = None
+    strict_parameters: Mapping[str, Any] | Callable[[], Mapping[str, Any] | None] | None = field(
+        default=None, compare=False
+    )
     hosted: Mapping[str, Any] | None = None
+
+    @property
+    def strict(self) -> Mapping[str, Any] | None:
+        """The schema in the form that strict mode requires, if it has such a form."""
+        given = self.strict_parameters
+        return given() if callable(given) else given
 
 
 def digest_of(data: Mapping[str, Any]) -> str:

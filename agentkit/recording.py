@@ -73,7 +73,7 @@ class OpenQuestion:
         self.tape = tape
 
     def heard(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool | None:
-        """Record the answer. Returns False if an answer is already recorded; the first one remains.
+        """Record the answer. Returns False if an answer is already recorded; the first one stays.
 
         An answer that `is_live` cannot be stored completely, so a replay executes the query again. `charge` is its
         cost.

@@ -36,7 +36,7 @@ class Undone:
             for verb, paths in (("restored", self.restored), ("removed", self.removed))
             if paths
         ]
-        return ". ".join([" and ".join(did).capitalize() or "There was nothing to undo", *self.notes]) + "."
+        return ". ".join([" and ".join(did).capitalize() or "Nothing to undo", *self.notes]) + "."
 
 
 class Reversible(Protocol):

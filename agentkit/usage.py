@@ -83,6 +83,8 @@ class Usage:
         """The sum of all figures, with one part for each tariff if there are several."""
         if other is NO_USAGE:
             return self
+        if self is NO_USAGE:
+            return other
         if self.tariff == other.tariff and not self.parts and not other.parts:
             return _sum(self, other, self.tariff)
         sums: dict[Tariff | None, Usage] = {}
@@ -262,7 +264,7 @@ def _money(dollars: float) -> str:
 LimitKind = Literal["reserved", "counted", "checked"]
 """How a limit is enforced: reserved before each model request, counted one by one, or checked by the code it concerns.
 
-What is reserved or counted is shared by all runs within a budget; limits that are checked apply to each run.
+Reserved and counted limits are shared by all runs within a budget; checked limits apply to each run.
 """
 
 

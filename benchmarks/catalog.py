@@ -58,6 +58,11 @@ class Scenario:
         """Whether each run is a process of its own."""
         return self.does in {"import", "program", "first"}
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether the server counts the figure, and not the worker."""
+        return self.metric in {"sent_bytes", "rewritten"}
+
 
 LIBRARIES = (
     Library("openai", "floor", "floors.openai_typed", "import openai", "from openai import OpenAI"),
@@ -256,6 +261,37 @@ SCENARIOS = (
         requests=12,
         metric="values",
         unit="ms",
+    ),
+    Scenario(
+        "economy",
+        "bytes of tools and messages of a task with four requests",
+        "ask",
+        "turns-3.tool-lookup.weigh-1",
+        {"tools": "lookup book_trip"},
+        times=1,
+        rounds=2,
+        requests=4,
+        metric="sent_bytes",
+        unit="B",
+        reference="",
+        must="the least",
+        kinds=("own", "peer"),
+        quick=True,
+    ),
+    Scenario(
+        "prefix",
+        "requests of that task that do not begin with the one before",
+        "ask",
+        "turns-3.tool-lookup.weigh-1",
+        {"tools": "lookup book_trip"},
+        times=1,
+        rounds=2,
+        requests=4,
+        metric="rewritten",
+        unit="",
+        reference="",
+        must="0",
+        kinds=("own", "peer"),
     ),
     Scenario(
         "schema",

@@ -132,7 +132,8 @@ class Lasting:
         runs = times * scenario.inner
         outcome.refusal = why_not(told, tally, scenario, runs)
         if kept and not outcome.refusal:
-            outcome.rounds.append(statistics.median(told[scenario.metric]) / scenario.per)
+            counted = [tally.get(scenario.metric, 0) / runs] if scenario.is_counted else told[scenario.metric]
+            outcome.rounds.append(statistics.median(counted) / scenario.per)
             outcome.cpu.append(statistics.median(told["cpu"]) / scenario.per)
             outcome.peak = told["peak"]
             outcome.connections = max(outcome.connections, (tally.get("connections", 1) - 1) / runs)

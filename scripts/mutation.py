@@ -212,7 +212,7 @@ def test_runs(path: Path) -> Iterator[list[str]]:
 def notice(arguments: list[str], tree: Path, seconds: float) -> str:
     """How tests in the copied tree notice a change: killed, or timed out; empty if they pass."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
     process = subprocess.Popen(
         command, cwd=tree, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )

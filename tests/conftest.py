@@ -1,11 +1,15 @@
-"""What all tests share: a state folder of their own, and no test that fails because of how or where it is started."""
+"""Fixtures of all tests: a separate state folder for each, and the same conditions however pytest is started."""
 
 import asyncio
+import inspect
 import io
+import itertools
 import os
+import reprlib
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import zipfile
 from contextlib import aclosing
@@ -20,6 +24,9 @@ settings.load_profile("untimed")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job in the background, whose children cannot be stopped
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Without bytecode, every process that a test starts would compile the package again, which doubles the time of the run.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 SLOW_RESOURCES = {"chromium", "cluster", "postgres", "postgres_server"}
 """Fixtures, and parameters of fixtures, that make a test slow: a browser, a Dask cluster, a database server."""
@@ -34,6 +41,53 @@ def pytest_collection_modifyitems(items):
             item.add_marker("slow")
 
 
+def pytest_generate_tests(metafunc):
+    """Declare the arguments of `for_each`, to which `pytest_pyfunc_call` assigns the values of each row."""
+    for marker in metafunc.definition.iter_markers("for_each"):
+        names = _names_of(marker)
+        metafunc.parametrize(names, [(None,) * len(names)], ids=[pytest.HIDDEN_PARAM])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Run a test marked with `for_each` for every combination of its rows; an error names the row."""
+    markers = list(pyfuncitem.iter_markers("for_each"))
+    if not markers:
+        return None
+    fixtures = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    for numbered in itertools.product(*(enumerate(_rows_of(marker)) for marker in markers)):
+        rows = [(marker, number, row) for marker, (number, row) in zip(markers, numbered, strict=True)]
+        arguments = {name: value for marker, _, row in rows for name, value in zip(_names_of(marker), row, strict=True)}
+        try:
+            assert pyfuncitem.obj(**fixtures | arguments) is None
+        except BaseException as error:
+            error.add_note(f"The row: {', '.join(itertools.starmap(_label_of, rows))}")
+            raise
+    return True
+
+
+def _names_of(marker):
+    names = marker.args[0]
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+
+
+def _rows_of(marker):
+    rows = list(marker.args[1])
+    assert rows, "for_each has no rows"
+    has_values = isinstance(marker.args[0], str) and "," not in marker.args[0]
+    return [(value,) for value in rows] if has_values else rows
+
+
+def _label_of(marker, number, row):
+    ids = marker.kwargs.get("ids")
+    if callable(ids):
+        return ", ".join(str(ids(value)) for value in row)
+    try:
+        return str(list(ids)[number]) if ids else reprlib.repr(row)
+    except ValueError:  # an integer of too many digits
+        return f"number {number}"
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item):
     """Fail a test that is skipped because of a missing program where the build has installed all programs."""
@@ -43,10 +97,17 @@ def pytest_runtest_makereport(item):
     return report
 
 
+@pytest.fixture(scope="session")
+def state_folders(tmp_path_factory):
+    """Paths of state folders, none of which exists."""
+    parent = tmp_path_factory.mktemp("state")
+    return (parent / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def own_state(monkeypatch, tmp_path_factory):
+def own_state(monkeypatch, state_folders):
     """Every test has its own state folder, and no terminal width from pytest-xdist."""
-    monkeypatch.setenv("AGENTKIT_STATE", str(tmp_path_factory.mktemp("state")))
+    monkeypatch.setenv("AGENTKIT_STATE", str(next(state_folders)))
     monkeypatch.delenv("COLUMNS", raising=False)
 
 

@@ -208,7 +208,7 @@ def refusal_of(act):
         return type(error), str(error)
 
 
-@pytest.mark.parametrize("make", [*MADE, hidden])
+@pytest.mark.for_each("make", [*MADE, hidden])
 def test_class_looks_the_same(make):
     """Name, words, fields, signature, slots, patterns and hints are those of the standard library's class."""
     looks = (
@@ -224,7 +224,7 @@ def test_class_looks_the_same(make):
     assert [look(ours) for look in looks] == [look(theirs) for look in looks]
 
 
-@pytest.mark.parametrize(("make", "words", "named"), CASES)
+@pytest.mark.for_each(("make", "words", "named"), CASES)
 def test_object_is_made_and_shown_the_same(make, words, named):
     """The same words make the same values, told in the same way; there is no room for others."""
     ours, theirs = (kind(*words, **named) for kind in pair_of(make))
@@ -233,7 +233,7 @@ def test_object_is_made_and_shown_the_same(make, words, named):
     assert not hasattr(ours, "__dict__")
 
 
-@pytest.mark.parametrize(("make", "words", "named"), WRONG)
+@pytest.mark.for_each(("make", "words", "named"), WRONG)
 def test_wrong_words_are_refused_the_same(make, words, named):
     """What is missing, too much or of another name is refused in the same words."""
     ours, theirs = (refusal_of(partial(kind, *words, **named)) for kind in pair_of(make))
@@ -241,7 +241,7 @@ def test_wrong_words_are_refused_the_same(make, words, named):
     assert ours == theirs
 
 
-@pytest.mark.parametrize("make", MADE)
+@pytest.mark.for_each("make", MADE)
 def test_equality_and_hash_are_the_same(make):
     """Two are equal, and equally hashed, exactly when those of the standard library are."""
     ours, theirs = ([kind(*words, **named) for words, named in MADE[make] * 2] for kind in pair_of(make))
@@ -374,7 +374,7 @@ def test_validation_by_pydantic():
         adapter.validate_python({"y": 3})
 
 
-@pytest.mark.parametrize("module", USERS)
+@pytest.mark.for_each("module", USERS)
 def test_classes_of_the_toolkit_are_told_as_ordinary_ones(module):
     """Each class of ours takes what one of the standard library would take."""
     home = import_module(module)

@@ -1,11 +1,16 @@
-"""What do exceptions carry, and do they survive the way to another process?"""
+"""The exceptions: what they carry, how they travel between processes, and how short their tracebacks are."""
 
+import asyncio
 import copy
+import os
+import subprocess
+import sys
+import traceback
 from multiprocessing import Pipe
 
 import pytest
 
-from agentkit import errors
+from agentkit import LLM, Agent, agent, errors, tool
 from agentkit.errors import LimitExceeded, MissingExtra, ModelError, NoProvider, RateLimited, Rejected
 from agentkit.installation import install_command
 
@@ -32,8 +37,8 @@ def send(value):
         return there.recv()
 
 
-@pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("duplicate", [copy.copy, send])
+@pytest.mark.for_each("error", EXAMPLES, ids=lambda error: type(error).__name__)
+@pytest.mark.for_each("duplicate", [copy.copy, send])
 def test_errors_travel(error, duplicate):
     """Every error can be copied and sent to another process with its text and all it carries."""
     other = duplicate(error)
@@ -75,3 +80,72 @@ def test_a_conversation_that_is_too_long_is_told_apart():
     assert error.is_too_long
     assert error.limit_tokens == 8_192
     assert not Rejected("Bad question.", code="invalid").is_too_long
+
+
+def written(function):
+    """The traceback of a call as Python prints it, one line for each list item."""
+    with pytest.raises(errors.AgentKitError) as caught:
+        function()
+    return "".join(traceback.format_exception(caught.value)).splitlines()
+
+
+def pass_on(request, proceed):
+    """A middleware of a program."""
+    return proceed(request)
+
+
+def asked_with_middleware():
+    """Ask a server that is not there, through a function of the program."""
+    llm = LLM(base_url="http://127.0.0.1:9/v1", model="m", max_retries=0)
+    Agent("a", llm=llm, middleware=[pass_on])("hi")
+
+
+def test_tracebacks_end_at_the_function_that_was_called(subtests, monkeypatch):
+    """Of the frames of the package, the traceback of a mistake shows at most the function that the program called."""
+    for name in os.environ:
+        if name.startswith(("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_", "ANTHROPIC_", "GEMINI_")):
+            monkeypatch.delenv(name)
+    calls = (
+        lambda: agent("hi"),
+        lambda: agent(3),
+        lambda: agent.stream("hi"),
+        lambda: list(agent.stream_text("hi")),
+        lambda: Agent()("hi"),
+        lambda: Agent().run("hi"),
+        lambda: asyncio.run(Agent().arun("hi")),
+        lambda: list(Agent().stream("hi")),
+        lambda: list(Agent().stream_text("hi")),
+        lambda: Agent().astream("hi"),
+        lambda: Agent().map(["hi"]),
+        lambda: asyncio.run(Agent().amap(["hi"])),
+        lambda: Agent(tools=[lambda x: x]),
+        lambda: LLM("opnai"),
+        lambda: LLM(base_url="http://127.0.0.1:9/v1", model="m", max_retries=0).complete("hi"),
+        lambda: Agent(llm=LLM(base_url="http://127.0.0.1:9/v1", model="m", max_retries=0)).run("hi").output,
+        lambda: tool(level="high")(print),
+    )
+    for call in calls:
+        with subtests.test(call=call.__code__.co_firstlineno):
+            shown = written(call)
+            assert sum("/agentkit/" in line for line in shown if line.startswith("  File")) <= 2
+            assert shown[-1].startswith("agentkit.errors.")
+
+
+def test_tracebacks_keep_the_frames_of_a_program():
+    """A frame of the program between those of the package stays, with the ones before it."""
+    shown = "\n".join(written(asked_with_middleware))
+    assert "in pass_on" in shown
+    assert "in asked_with_middleware" in shown
+
+
+def test_tracebacks_are_whole_in_development_mode():
+    """`python -X dev` shows the frames of the package."""
+    command = "import agentkit; agentkit.LLM('opnai')"
+    short, whole = (
+        subprocess.run(
+            [sys.executable, *options, "-c", command], stderr=subprocess.PIPE, check=False, timeout=60
+        ).stderr
+        for options in ((), ("-X", "dev"))
+    )
+    assert b"in detect" not in short
+    assert b"in detect" in whole

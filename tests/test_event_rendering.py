@@ -51,9 +51,7 @@ def test_counts():
     assert (count_text(1, "run"), count_text(1_234, "run")) == ("1 run", "1,234 runs")
 
 
-@pytest.mark.parametrize(
-    "trick", ["\x1b[2J", "\x07", "\u202e", "\u200b", "\ud800", "\U000e0041", "\x9b", "\r", "\u3164"]
-)
+@pytest.mark.for_each("trick", ["\x1b[2J", "\x07", "\u202e", "\u200b", "\ud800", "\U000e0041", "\x9b", "\r", "\u3164"])
 def test_what_has_no_shape_is_visible(trick):
     """Escape sequences, direction marks, characters without width and halves of characters are shown as escapes."""
     assert visible(f"a{trick}b") == f"a\\u{{{ord(trick[0]):x}}}{trick[1:]}b"

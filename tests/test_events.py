@@ -56,7 +56,7 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+@pytest.mark.for_each("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_event_is_plain_data(kind):
     """Every event is an unchangeable record that compares by value and can be sent to another process."""
     names = [field.name for field in dataclasses.fields(kind)]
@@ -72,7 +72,7 @@ def test_event_is_plain_data(kind):
         setattr(event, next(iter(values)), None)
 
 
-@pytest.mark.parametrize("kind", events.MILESTONES.values(), ids=lambda kind: kind.__name__)
+@pytest.mark.for_each("kind", events.MILESTONES.values(), ids=lambda kind: kind.__name__)
 def test_milestone_describes_itself(kind):
     """Every milestone has a title or a tool call to display, and log fields that are JSON data."""
     decision = Decision("allow", "rule", "A reason.")
@@ -89,7 +89,7 @@ def test_milestone_describes_itself(kind):
     assert all(text is None or isinstance(text, str) for text in description.content.values())
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("event", "title", "text", "severity"),
     [
         (events.RunStarted("helper", "Hi"), "Run started", "Hi", "info"),

@@ -24,7 +24,7 @@ def test_a_token_of_its_own_is_random():
     assert len(checked_token(None)) == 43
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("header", "is_shown"),
     [
         (f"Bearer {TOKEN}", True),

@@ -154,7 +154,7 @@ def test_file_in_words(file, told, word, sent_as):
     assert "JVBER" not in repr(file)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("url", "words"),
     [
         ("data:text/plain;base64,aGk=", "hi"),

@@ -1,6 +1,7 @@
 """The command that installs an extra, as agentkit itself was installed."""
 
 import json
+import re
 import sys
 
 import pytest
@@ -12,7 +13,7 @@ from agentkit.installation import install_command, local_source
 def test_a_checkout_is_named():
     """From a checkout the command names its folder and keeps the installation editable."""
     command = install_command("mcp")
-    assert command.startswith(("pip install -e '/", "uv pip install -e '/"))
+    assert re.match(r"(uv )?(\S*/)?pip install (-e )?'/", command)
     assert command.endswith("[mcp]'")
 
 
@@ -32,9 +33,20 @@ def test_the_installer_of_the_environment_is_named(prefix, start):
 def test_an_environment_of_uv_has_no_pip(tmp_path):
     """The configuration of an environment tells whether uv made it; with pip installed, pip is named."""
     (tmp_path / "pyvenv.cfg").write_text("home = /usr\nuv = 0.9\n")
-    assert install_command(prefix=str(tmp_path)).startswith("pip install")
-    assert install_command(prefix=sys.prefix).startswith("pip install")
+    for prefix in (str(tmp_path), sys.prefix):
+        assert re.match(r"(\S*/)?pip install", install_command(prefix=prefix))
     assert installation._found("no-such-package-77") is None
+
+
+def test_the_pip_of_an_environment_that_is_not_activated_is_named(tmp_path, monkeypatch):
+    """The command has the path of pip unless the shell finds this one anyway."""
+    own = tmp_path / "bin" / "pip"
+    own.parent.mkdir()
+    own.touch(mode=0o755)
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert install_command(prefix=str(tmp_path)).startswith(f"{own} install ")
+    monkeypatch.setenv("PATH", str(own.parent))
+    assert install_command(prefix=str(tmp_path)).startswith("pip install ")
 
 
 def test_a_wheel_is_named(tmp_path):

@@ -91,7 +91,7 @@ def filled(shape):
     return re.sub(r"\{(\w+)\}", text, shape)
 
 
-@pytest.mark.parametrize("shape", SHAPES["keys"] + SHAPES["glued"])
+@pytest.mark.for_each("shape", SHAPES["keys"] + SHAPES["glued"])
 def test_keys_of_many_providers_are_hidden(shape):
     """A key as a provider makes it is hidden in prose, settings and JSON, also behind a word."""
     secret = filled(shape)
@@ -102,7 +102,7 @@ def test_keys_of_many_providers_are_hidden(shape):
         assert MARK in hidden
 
 
-@pytest.mark.parametrize("shape", SHAPES["harmless"])
+@pytest.mark.for_each("shape", SHAPES["harmless"])
 def test_hashes_ids_and_names_are_left_alone(shape):
     """Digests, UUIDs, base64 and names that begin a little like keys stay as they are."""
     text = f"see {filled(shape)} there"
@@ -117,7 +117,7 @@ def test_large_random_data_is_left_alone():
         assert redact(text) == text
 
 
-@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.for_each("secret", SECRETS)
 def test_known_shapes_of_keys_are_hidden(secret):
     """A key of a known shape is replaced by what it was, wherever it stands."""
     hidden = redact(f"before {secret} after")
@@ -127,13 +127,13 @@ def test_known_shapes_of_keys_are_hidden(secret):
     assert secret not in redact(json.dumps(f"before\n{secret} after").replace("\\\\", "\\"))
 
 
-@pytest.mark.parametrize("text", HARMLESS)
+@pytest.mark.for_each("text", HARMLESS)
 def test_other_texts_are_left_alone(text):
     """Prose, code and hashes that only look a little like keys stay as they are."""
     assert redact(text) == text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "secret"),
     [
         ("postgres://admin:hunter2@db.example/x", "hunter2"),
@@ -335,7 +335,7 @@ RECORDS = {
 }
 
 
-@pytest.mark.parametrize("kind", RECORDS)
+@pytest.mark.for_each("kind", RECORDS)
 def test_records_are_redacted_like_dictionaries(kind):
     """A record comes back as one of its class, without the key, and the original keeps it."""
     value, key_in = RECORDS[kind]
@@ -348,7 +348,7 @@ def test_records_are_redacted_like_dictionaries(kind):
     assert getattr(result, "default_factory", None) == getattr(value, "default_factory", None)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "value",
     [
         *(Plain("a", "b", Pair("c", "d")), OrderedDict(a="b"), SimpleNamespace(a="b"), Model(key="b"), Counter("ab")),
@@ -419,7 +419,7 @@ ALMOST_KEYS = [
 ]
 
 
-@pytest.mark.parametrize("piece", ALMOST_KEYS, ids=lambda piece: piece[:32])
+@pytest.mark.for_each("piece", ALMOST_KEYS, ids=lambda piece: piece[:32])
 def test_long_texts_are_read_in_linear_time(piece):
     """A long text that almost looks like keys everywhere takes a moment, not seconds."""
     started = time.process_time()

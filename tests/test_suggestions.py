@@ -34,7 +34,7 @@ def helper():
     return Agent("helper", llm=ScriptedLLM())
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("make", "text"),
     [
         (lambda: LLM("openai", timeout=3), "LLM() takes no argument timeout=. Did you mean timeout_seconds=?"),

@@ -202,7 +202,7 @@ def test_a_price_is_a_number(rate):
         Price(1, rate)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("cost", "text"),
     [
         (Cost(0.0123, "genai-prices 1.2", "2026-11-03"), "≈ $0.0123 (genai-prices 1.2, 2026-11-03)"),
@@ -221,16 +221,16 @@ def test_a_cost_says_what_it_is_worth(cost, text):
     assert shown_cost(cost) == text
 
 
-@pytest.mark.parametrize("name", ["tool_calls", "input_tokens", "repeated_calls"])
-@pytest.mark.parametrize("value", [0, -1, 1.5, True, "3"])
+@pytest.mark.for_each("name", ["tool_calls", "input_tokens", "repeated_calls"])
+@pytest.mark.for_each("value", [0, -1, 1.5, True, "3"])
 def test_a_limit_of_things_is_a_whole_number(name, value):
     """A limit on what is counted takes a whole number of at least 1."""
     with pytest.raises(ConfigError, match=rf"Limits\({name}=\) takes a whole number of at least 1"):
         Limits(**{name: value})
 
 
-@pytest.mark.parametrize("name", ["cost", "seconds"])
-@pytest.mark.parametrize("value", [0, -0.5, math.nan, math.inf, True, "3"])
+@pytest.mark.for_each("name", ["cost", "seconds"])
+@pytest.mark.for_each("value", [0, -0.5, math.nan, math.inf, True, "3"])
 def test_a_limit_of_money_or_time_is_a_number(name, value):
     """A limit on what is measured takes a number above 0."""
     with pytest.raises(ConfigError, match=rf"Limits\({name}=\) takes a number above 0"):

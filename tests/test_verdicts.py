@@ -37,7 +37,7 @@ def test_what_is_no_verdict_is_refused(verdict):
         Decision(verdict, "rule", "A reason.")
 
 
-@pytest.mark.parametrize("verdicts", [pair for count in (1, 2, 3) for pair in itertools.product(Verdict, repeat=count)])
+@pytest.mark.for_each("verdicts", [pair for count in (1, 2, 3) for pair in itertools.product(Verdict, repeat=count)])
 def test_strictest_binds(verdicts):
     """Of several decisions deny binds before ask, and ask before allow, in whatever order they come."""
     order = [Verdict.DENY, Verdict.ASK, Verdict.ALLOW]

@@ -16,20 +16,28 @@ from agentkit.agents import options as agent_options
 from agentkit.agents.budget import ContextBudget
 from agentkit.agents.options import AgentOptions, Prompt, check_rules, checked_listener
 from agentkit.agents.result import Answers, AsyncRunStream, Resumption, RunFinished, RunResult, RunStream, result_in
-from agentkit.agents.run_config import LINEAGE, HandoffTarget, Instruction, agent_tool, durable_scope, reachable
+from agentkit.agents.run_config import (
+    LINEAGE,
+    BatchScope,
+    HandoffTarget,
+    Instruction,
+    agent_tool,
+    durable_scope,
+    reachable,
+)
 from agentkit.agents.runner import MapOptions, ResumeOptions, Runner, RunOptions, Work
 from agentkit.agents.tool_policy import CallProgress
-from agentkit.errors import ConfigError, Postponed, ToolError
+from agentkit.decisions import SafetyLevel
+from agentkit.errors import ConfigError, Postponed, ToolError, short_traceback
 from agentkit.events import Approved, Event, HistoryGiven, RequestStarted, RunEnded, TextDelta, ToolCallPostponed
-from agentkit.levels import SafetyLevel
 from agentkit.llm.pricing import cost_of
 from agentkit.llm.protocols.chat_completions import encode_message
 from agentkit.messages import Message, Pause, without_extra
 from agentkit.safety.approval import Approval, ApproverAnswer, Grants
 from agentkit.safety.data_flow import labels_of
 from agentkit.sessions.export import given
-from agentkit.sessions.run_state import RunState
 from agentkit.sessions.session import Session
+from agentkit.sessions.state import RunState
 from agentkit.tooling.run_context import CONTEXT, NO_RUN, ContextType
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
@@ -42,11 +50,12 @@ if TYPE_CHECKING:
     from agentkit.agents.guardrails import GuardrailFunction, MiddlewareFunction
     from agentkit.agents.options import Unlabelled
     from agentkit.agents.result import GivenApprover
-    from agentkit.levels import Level
+    from agentkit.decisions import Level
     from agentkit.llm.client import LLM
     from agentkit.safety.policy import Policy
     from agentkit.safety.rules import Rule
     from agentkit.sessions.context_window import Window
+    from agentkit.tooling.toolset import ToolFunction, ToolItem
     from agentkit.tracing.listeners import Listener
     from agentkit.workspace.workspace import Workspace
 
@@ -84,8 +93,15 @@ class MapMixin(Runner, Generic[T]):
         in `run`; of a stored session `trip` the runs are `trip/0000` and so on. Raises ConfigError and NoProvider
         before anything runs.
         """
-        how: dict[str, Any] = {"limits": limits, "progress": progress, "executor": executor}
-        return self._batch("map", prompts, concurrency, options, **how).run()
+        with short_traceback:
+            scope = self._batch_scope(options)
+            given = prompts if scope is None else list(prompts)
+            how: dict[str, Any] = {"limits": limits, "progress": progress, "executor": executor, "scope": scope}
+
+            def start() -> list[RunResult[T]]:
+                return self._batch("map", given, concurrency, options, **how).run()
+
+            return start() if scope is None else scope.run(start)
 
     async def amap(
         self,
@@ -98,11 +114,25 @@ class MapMixin(Runner, Generic[T]):
         **options: Unpack[MapOptions],
     ) -> list[RunResult[T]]:
         """Async version of `map`. Without an executor the runs are tasks, which are cancelled with the calling task."""
-        how: dict[str, Any] = {"limits": limits, "progress": progress, "executor": executor}
-        return await self._batch("amap", prompts, concurrency, options, **how).arun()
+        with short_traceback:
+            scope = self._batch_scope(options)
+            how: dict[str, Any] = {"limits": limits, "progress": progress, "executor": executor, "scope": scope}
+            results = await self._batch("amap", prompts, concurrency, options, **how).arun()
+            return results if scope is None else scope.run(lambda: results)
+
+    def _batch_scope(self, options: Mapping[str, Any]) -> BatchScope | None:
+        """The place of the batch in a durable function."""
+        scope = durable_scope(options.get("session"))
+        return None if scope is None else scope.map_runs(self)
 
     def _batch(
-        self, function: str, prompts: Iterable[Prompt], concurrency: int, options: Mapping[str, Any], **how: Any
+        self,
+        function: str,
+        prompts: Iterable[Prompt],
+        concurrency: int,
+        options: Mapping[str, Any],
+        scope: BatchScope | None,
+        **how: Any,
     ) -> BatchRun:
         unknown = options.keys() - MapOptions.__annotations__.keys()
         if unknown:
@@ -112,9 +142,10 @@ class MapMixin(Runner, Generic[T]):
             refuse(f"Agent.{function}", unknown, accepted)
         from agentkit.agents.batch import BatchRun
 
-        if (scope := durable_scope(options.get("session"))) is not None:
-            options = {**options, "session": scope.map_session(self)}
-        return BatchRun(self, prompts, concurrency, options=self._map_options(**options), **how)
+        answers = None
+        if scope is not None:
+            options, answers = {**options, "session": scope.session}, scope.answers()
+        return BatchRun(self, prompts, concurrency, options=self._map_options(**options), answers=answers, **how)
 
 
 PARAGRAPH = "\n\n"
@@ -211,23 +242,25 @@ class ConversationMixin(Runner):
         A typed or checked answer is emitted in one piece after validation. Raises at its end what a call of the agent
         raises.
         """
-        agent_options.refuse_of_run("stream_text", options, ("prompt", *RunOptions.__annotations__))
-        spoken = self._text_stream(prompt)
-        with closing(self.events(prompt, streaming=True, **options)) as events:
-            for event in events:
-                if piece := self._text_of(event, spoken):
-                    yield piece
+        with short_traceback:
+            agent_options.refuse_of_run("stream_text", options, ("prompt", *RunOptions.__annotations__))
+            spoken = self._text_stream(prompt)
+            with closing(self.events(prompt, streaming=True, **options)) as events:
+                for event in events:
+                    if piece := self._text_of(event, spoken):
+                        yield piece
 
     async def astream_text(
         self, prompt: Prompt | Resumption, **options: Unpack[RunOptions]
     ) -> AsyncGenerator[str, None]:
         """Async version of `stream_text`."""
-        agent_options.refuse_of_run("astream_text", options, ("prompt", *RunOptions.__annotations__))
-        spoken = self._text_stream(prompt)
-        async with aclosing(self.aevents(prompt, streaming=True, **options)) as events:
-            async for event in events:
-                if piece := self._text_of(event, spoken):
-                    yield piece
+        with short_traceback:
+            agent_options.refuse_of_run("astream_text", options, ("prompt", *RunOptions.__annotations__))
+            spoken = self._text_stream(prompt)
+            async with aclosing(self.aevents(prompt, streaming=True, **options)) as events:
+                async for event in events:
+                    if piece := self._text_of(event, spoken):
+                        yield piece
 
     def _text_stream(self, prompt: Prompt | Resumption) -> StreamedText:
         """The state of a text stream; a resumed run can have requested an output type."""
@@ -429,7 +462,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
     def __init__(
         self: Agent[str, _Context],
         name: str = ...,
-        tools: Iterable[Any] | Callable[..., Any] | None = (),
+        tools: Iterable[ToolItem[_Context]] | ToolFunction | Tool[..., Any, _Context] | None = (),
         instruction: Instruction[_Context] | None = ...,
         max_iterations: int = ...,
         *,
@@ -440,7 +473,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
     def __init__(
         self: Agent[_Output, _Context],
         name: str = ...,
-        tools: Iterable[Any] | Callable[..., Any] | None = (),
+        tools: Iterable[ToolItem[_Context]] | ToolFunction | Tool[..., Any, _Context] | None = (),
         instruction: Instruction[_Context] | None = ...,
         max_iterations: int = ...,
         *,
@@ -451,7 +484,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
     def __init__(
         self: Agent[Any, _Context],
         name: str = ...,
-        tools: Iterable[Any] | Callable[..., Any] | None = (),
+        tools: Iterable[ToolItem[_Context]] | ToolFunction | Tool[..., Any, _Context] | None = (),
         instruction: Instruction[_Context] | None = ...,
         max_iterations: int = ...,
         *,
@@ -489,11 +522,12 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
         **unknown: object,
     ) -> None:
         given = locals()  # each argument by its name
-        agent_options.refuse_unknown(unknown, _TAKEN)
-        own = vars(self)  # bypass __setattr__, as each value is validated already
-        own.update(agent_options.attributes_from(given))
-        own["_room"] = ContextBudget(own.pop("_window"))
-        own.update(_own_llm=None, _context_of=None, _grants=Grants(), _usage=NO_USAGE, _lock=threading.Lock())
+        with short_traceback:
+            agent_options.refuse_unknown(unknown, _TAKEN)
+            own = vars(self)  # bypass __setattr__, as each value is validated already
+            own.update(agent_options.attributes_from(given))
+            own["_room"] = ContextBudget(own.pop("_window"))
+            own.update(_own_llm=None, _context_of=None, _grants=Grants(), _usage=NO_USAGE, _lock=threading.Lock())
 
     @classmethod
     def from_file(cls, path: str | Path, tools: Iterable[Any] = (), **options: Unpack[AgentOptions]) -> Agent[str]:
@@ -510,8 +544,9 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
 
     def __call__(self, prompt: Prompt, **options: Unpack[RunOptions[ContextType]]) -> str:
         """The answer as text. Raises ModelError, or RunError with the result so far, if the run does not finish."""
-        agent_options.refuse_of_run("__call__", options, ("prompt", *RunOptions.__annotations__))
-        return self.run(prompt, **options).raise_for_status().text
+        with short_traceback:
+            agent_options.refuse_of_run("__call__", options, ("prompt", *RunOptions.__annotations__))
+            return self.run(prompt, **options).raise_for_status().text
 
     @overload
     def run(
@@ -541,8 +576,9 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
         is resumed. Without a prompt the model answers the last message of the conversation, such as a tool result.
         Raises ConfigError and NoProvider for what is known before the run.
         """
-        agent_options.refuse_of_run("run", options, _OF_RUN)
-        return result_in(list(self.events(prompt, output_type=output_type, **options)))
+        with short_traceback:
+            agent_options.refuse_of_run("run", options, _OF_RUN)
+            return result_in(list(self.events(prompt, output_type=output_type, **options)))
 
     @overload
     async def arun(
@@ -564,9 +600,10 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
         **options: Unpack[RunOptions[ContextType]],
     ) -> RunResult[Any]:
         """Async version of `run`."""
-        agent_options.refuse_of_run("arun", options, _OF_RUN)
-        events = self.aevents(prompt, output_type=output_type, **options)
-        return result_in([event async for event in events])
+        with short_traceback:
+            agent_options.refuse_of_run("arun", options, _OF_RUN)
+            events = self.aevents(prompt, output_type=output_type, **options)
+            return result_in([event async for event in events])
 
     @overload
     def stream(
@@ -593,8 +630,9 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
         The run starts when the first event is requested. Closing the generator, for example by leaving a `for` loop,
         interrupts the run: finished work stays in the history, and `resume` continues it.
         """
-        agent_options.refuse_of_run("stream", options, _OF_RUN)
-        return self._stream_events(prompt, output_type=output_type, **options)
+        with short_traceback:
+            agent_options.refuse_of_run("stream", options, _OF_RUN)
+            return self._stream_events(prompt, output_type=output_type, **options)
 
     @overload
     def astream(
@@ -616,8 +654,9 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
         **options: Unpack[RunOptions[ContextType]],
     ) -> AsyncRunStream[Any]:
         """Async version of `stream`. To leave it early, use it as `async with`."""
-        agent_options.refuse_of_run("astream", options, _OF_RUN)
-        return self._astream_events(prompt, output_type=output_type, **options)
+        with short_traceback:
+            agent_options.refuse_of_run("astream", options, _OF_RUN)
+            return self._astream_events(prompt, output_type=output_type, **options)
 
     def resume(
         self,

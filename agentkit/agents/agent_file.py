@@ -16,10 +16,9 @@ from typing import Any, Literal, NoReturn
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.options import checked_optional
-from agentkit.decisions import Label
+from agentkit.decisions import Label, SafetyLevel
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import suggestion, visible
-from agentkit.levels import SafetyLevel
 from agentkit.messages import AssistantMessage, ToolSpec, arguments_of
 from agentkit.text_encoding import split_lines
 from agentkit.tooling.arguments import read_arguments

@@ -22,6 +22,7 @@ from agentkit.agents.prompt_run import (
     Outcome,
     PromptRun,
     SharedBudget,
+    answers_under,
     earlier_result,
     failed,
     made_error,
@@ -79,6 +80,7 @@ class BatchRun:
         progress: OnProgress | None,
         executor: Executor | None,
         options: Mapping[str, Any] | None = None,
+        answers: Any = None,
     ) -> None:
         _check(prompts, concurrency, limits, progress, executor)
         self.agent, self.executor, self._price = (
@@ -89,7 +91,10 @@ class BatchRun:
         self._threads = self._slots = concurrency
         self._progress = progress
         self._total = len(prompts) if isinstance(prompts, Sized) else None
-        self._jobs = (Job(index, prompt, options=options or {}) for index, prompt in enumerate(prompts))
+        self._jobs = (
+            Job(index, prompt, options=options or {}, answers=answers_under(answers, str(index)))
+            for index, prompt in enumerate(prompts)
+        )
         self._again: deque[Job] = deque()
         self._results: dict[int, RunResult[Any]] = {}
         self._parts: dict[int, BudgetShare] = {}

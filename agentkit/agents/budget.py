@@ -28,7 +28,7 @@ from agentkit.sessions.context_window import (
     to_summarise,
     with_summary,
 )
-from agentkit.sessions.run_state import Summary
+from agentkit.sessions.state import Summary
 from agentkit.sessions.token_estimates import Calibration, Estimates
 from agentkit.usage import COUNTED_LIMITS, NO_USAGE, RESERVED_LIMITS, Charge, Limits, Price, Usage, dearest
 

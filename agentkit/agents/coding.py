@@ -11,9 +11,8 @@ from agentkit.agents.agent import Agent, AgentTool
 from agentkit.agents.options import AgentOptions, checked_agents
 from agentkit.agents.run_config import PausingTool, agent_tool
 from agentkit.agents.runner import Runner
-from agentkit.decisions import Label
+from agentkit.decisions import Label, SafetyLevel
 from agentkit.errors import ConfigError, ToolError
-from agentkit.levels import SafetyLevel
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.tools.files import file_tools

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from agentkit.agents.agent import Agent
 from agentkit.agents.options import Prompt, content_from
 from agentkit.agents.result import RunStream
+from agentkit.errors import short_traceback
 from agentkit.llm.client import LLM
 from agentkit.llm.detection import PROVIDERS
 from agentkit.messages import Message
@@ -47,8 +48,9 @@ class QuickAgent:
         `system_prompt` is the instruction; `options` are further arguments of LLM, such as `base_url`. Raises
         NoProvider if no provider is configured, ModelError if the request fails.
         """
-        chosen = {"model": model, "provider": provider, "api_key": api_key, **options}
-        return self._prepared(message, system_prompt, chosen)(message)
+        with short_traceback:
+            chosen = {"model": model, "provider": provider, "api_key": api_key, **options}
+            return self._prepared(message, system_prompt, chosen)(message)
 
     def stream(
         self,
@@ -61,14 +63,16 @@ class QuickAgent:
         **options: Any,
     ) -> RunStream[str]:
         """The answer as events while it is written; the last is RunFinished. Takes the arguments of a call."""
-        chosen = {"model": model, "provider": provider, "api_key": api_key, **options}
-        return self._prepared(message, system_prompt, chosen).stream(message)
+        with short_traceback:
+            chosen = {"model": model, "provider": provider, "api_key": api_key, **options}
+            return self._prepared(message, system_prompt, chosen).stream(message)
 
     def stream_text(
         self, message: Prompt, *, system_prompt: str | None = None, **options: Any
     ) -> Generator[str, None, None]:
         """The answer as text while it is written. Takes the arguments of a call, and raises the same exceptions."""
-        return self._prepared(message, system_prompt, options).stream_text(message)
+        with short_traceback:
+            return self._prepared(message, system_prompt, options).stream_text(message)
 
     @property
     def history(self) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import math
 import textwrap
 import threading
 import time
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,14 +19,15 @@ from contextlib import aclosing, closing, contextmanager
 from contextvars import copy_context
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, cast, get_type_hints, overload
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.budget import Spending
 from agentkit.agents.options import Prompt, content_from
-from agentkit.agents.prompt_run import rebuilt
+from agentkit.agents.prompt_run import answers_under, rebuilt
 from agentkit.agents.result import Pending, Resumption, RunFinished, RunResult
-from agentkit.agents.run_config import DURABLE, LINEAGE, BudgetScope
+from agentkit.agents.run_config import DURABLE, LINEAGE, BatchScope, BudgetScope, DurableScope
 from agentkit.agents.runner import Runner
 from agentkit.errors import ConfigError, ModelError, RunError, SessionError, StepFailed
 from agentkit.event_rendering import error_text
@@ -40,9 +42,8 @@ from agentkit.events import (
     ToolCallFinished,
 )
 from agentkit.llm.pricing import cost_of
-from agentkit.sessions.run_log import entries_of_run
-from agentkit.sessions.run_state import RunState
-from agentkit.sessions.session import Session
+from agentkit.sessions.session import Session, entries_of_run
+from agentkit.sessions.state import RunState
 from agentkit.sessions.store import SessionEntry, SessionStore
 from agentkit.tooling.output_types import OutputType
 from agentkit.tooling.signature import is_asynchronous
@@ -274,8 +275,108 @@ class ValueCodec:
         return json.loads(text) if self._type is None else self._type.parse(text)
 
 
-class DurableRun:
-    """One execution of a durable function: its stored steps, and the number of the next one."""
+class FunctionRun(DurableScope):
+    """One execution of a durable function: its sessions, its budget, and the number of its next step.
+
+    Subclasses decide where steps are stored, and how the function waits.
+    """
+
+    def __init__(self, function: DurableFunction[..., Any], session: Session, store: SessionStore) -> None:
+        self.function, self.session, self._store = function, session, store
+        self._lock = threading.Lock()
+        self._number = 0
+        self._conversations: dict[int, tuple[Runner, Session, int]] = {}
+        self.depth = LINEAGE.get().depth
+        self.budget = BudgetScope(function.limits, self._spending())
+
+    @abstractmethod
+    def step(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Call a function once; its result is returned without a call when the run is repeated."""
+
+    @abstractmethod
+    def step_map(self, function: Callable[[Any], Any], items: Sequence[Any], concurrency: int) -> list[Any]:
+        """A step for each item; returns results in the order of the items."""
+
+    @abstractmethod
+    def ask(self, question: str) -> str:
+        """Wait for a person, and return the answer."""
+
+    @abstractmethod
+    def wait(self, when: datetime) -> None:
+        """Wait until a time, which is stored at the first call."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the current code is that of the function, and not of a tool that an agent in it uses."""
+        return LINEAGE.get().depth == self.depth
+
+    @contextmanager
+    def within(self) -> Generator[None, None, None]:
+        """The block in which steps and agents belong to this run."""
+        token = DURABLE.set(self)
+        try:
+            with self.budget:
+                yield
+        finally:
+            DURABLE.reset(token)
+
+    def next_number(self) -> int:
+        """The number of the next step."""
+        with self._lock:
+            number, self._number = self._number, self._number + 1
+        return number
+
+    def _agent_runs(self) -> list[RunState]:
+        """The states of all runs of agents in sessions below this one."""
+        below = [each.name for each in self._store.summaries() if each.name.startswith(f"{self.session.name}/")]
+        return [state for name in below for _, state in _runs_in(self._store.read(name)[0])]
+
+    def _usage(self) -> Usage:
+        return sum((each.usage for each in self._agent_runs()), NO_USAGE)
+
+    def _spending(self) -> Spending:
+        """What earlier executions have spent of the limits."""
+        usage = self._usage()
+        cost = cost_of(usage)
+        calls = sum(isinstance(each, ToolCallFinished) for state in self._agent_runs() for each in state.milestones)
+        dollars = 0.0 if cost is None else cost.dollars
+        return Spending(usage.input_tokens, usage.output_tokens, dollars, Counter(tool_calls=calls))
+
+    def conversation(
+        self, number: int, agent: Runner, prompt: Prompt
+    ) -> tuple[Session, Callable[[], RunResult[Any] | None]]:
+        """The session of a run of an agent, and a function that returns its stored result so far.
+
+        An agent that remembers has one session for all its runs. The function raises SessionError for another prompt.
+        """
+        entry = self._conversations.get(id(agent)) if agent.remember else None
+        session = entry[1] if entry else self.agent_session(number)
+        place = entry[2] if entry else 0
+        self._conversations[id(agent)] = agent, session, place + 1
+        return session, partial(self._stored_result, number, agent, prompt, session, place)
+
+    def _stored_result(
+        self, number: int, agent: Runner, prompt: Prompt, session: Session, place: int
+    ) -> RunResult[Any] | None:
+        runs = _runs_in(session.entries)
+        if place >= len(runs):
+            return None
+        run, state = runs[place]
+        began = next((each for each in state.milestones if isinstance(each, RunStarted)), None)
+        if began is None or (began.prompt != content_from(prompt) and not agent.answer_validator.of("prompt")):
+            raise SessionError(
+                f"Step {number} of {self.function.name} in the session {self.session.name!r} gives {agent.name} "
+                f"another prompt than before. {_SAME}"
+            )
+        return rebuilt(agent, session, run, state)
+
+    def agent_session(self, number: int) -> Session:
+        """The session of the agent's run, or batch, of this number."""
+        return Session(f"{self.session.name}/{number:04d}", self._store)
+
+
+class DurableRun(FunctionRun):
+    """The execution of a durable function whose steps are stored in its session."""
 
     def __init__(
         self,
@@ -286,11 +387,9 @@ class DurableRun:
         arguments: Mapping[str, str] | None,
         answers: Any,
     ) -> None:
-        self.function, self.session, self._store, self._identity = function, session, store, identity
-        self._answers, self._lock = answers, threading.Lock()
-        self._number = 0
+        super().__init__(function, session, store)
+        self._identity, self._answers = identity, answers
         self.failed: list[StepRecorded] = []
-        self._conversations: dict[int, tuple[Runner, Session, int]] = {}
         self.pending: list[Pending] = []
         self.until: datetime | None = None
         self.result: DurableResult[Any] | None = None
@@ -299,8 +398,6 @@ class DurableRun:
         started = next((each for each in milestones if isinstance(each, FunctionStarted)), None)
         self._is_known = started is not None
         self.arguments = self._begun(started, arguments)
-        self.depth = LINEAGE.get().depth
-        self.budget = BudgetScope(function.limits, self._spending())
         ended = next((each for each in reversed(milestones) if isinstance(each, RunEnded)), None)
         if ended is not None and ended.status == "done":
             value = ValueCodec(function.function, "return").decode(ended.output)
@@ -335,39 +432,14 @@ class DurableRun:
             )
         return started.arguments
 
-    @property
-    def is_here(self) -> bool:
-        """Whether the current code is that of the function, and not of a tool that an agent in it uses."""
-        return LINEAGE.get().depth == self.depth
-
-    def _agent_runs(self) -> list[RunState]:
-        """The states of all runs of agents in sessions below this one."""
-        below = [each.name for each in self._store.summaries() if each.name.startswith(f"{self.session.name}/")]
-        return [state for name in below for _, state in _runs_in(self._store.read(name)[0])]
-
-    def _usage(self) -> Usage:
-        return sum((each.usage for each in self._agent_runs()), NO_USAGE)
-
-    def _spending(self) -> Spending:
-        """What earlier executions have spent of the limits."""
-        usage = self._usage()
-        cost = cost_of(usage)
-        calls = sum(isinstance(each, ToolCallFinished) for state in self._agent_runs() for each in state.milestones)
-        dollars = 0.0 if cost is None else cost.dollars
-        return Spending(usage.input_tokens, usage.output_tokens, dollars, Counter(tool_calls=calls))
-
     @contextmanager
     def within(self) -> Generator[None, None, None]:
-        """The block in which steps and agents belong to this run."""
+        """Like the block of any run; raises _Pause at its end if the function has swallowed one."""
         if self._is_known:
             self.keep(RunResumed())
-        token = DURABLE.set(self)
-        try:
-            with self.budget:
-                yield
-        finally:
-            DURABLE.reset(token)
-        if self.pending or self.until:  # the function has swallowed the pause
+        with super().within():
+            yield
+        if self.pending or self.until:
             raise _Pause
 
     def keep(self, milestone: Milestone) -> None:
@@ -399,8 +471,7 @@ class DurableRun:
         """
         while self.failed:
             self.record(self.failed.pop())
-        with self._lock:
-            number, self._number = self._number, self._number + 1
+        number = self.next_number()
         known = self.steps.get(number)
         if known is not None and (known.name, known.digest) != (name, digest):
             what = "has other arguments" if known.name == name else f"is {name}, and was {known.name}"
@@ -410,51 +481,69 @@ class DurableRun:
             )
         return number, known
 
+    def step(self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Call a function, or return its stored result. Raises StepFailed."""
+        call = StepCall.begin(self, function, args, kwargs)
+        return call.aperform() if is_asynchronous(function) else call.perform()
+
+    def step_map(self, function: Callable[[Any], Any], items: Sequence[Any], concurrency: int) -> list[Any]:
+        """A step for each item, in threads."""
+        calls = [StepCall.begin(self, function, (each,), {}) for each in items]
+        with ThreadPoolExecutor(max(1, min(concurrency, len(calls))), "agentkit-step") as pool:
+            futures = [pool.submit(copy_context().run, call.perform) for call in calls]
+        return [future.result() for future in futures]
+
+    def ask(self, question: str) -> str:
+        """The person's answer; without one, leaves the function."""
+        digest = _digest(question)
+        number, known = self.begin(_ASK, digest)
+        if known is None:
+            self.record(StepRecorded(number, _ASK, "asks", digest, question))
+        elif known.status == "done":
+            return known.value
+        elif (answer := self.answer_to(number)) is not None:
+            self.record(replace(known, status="done", value=str(answer)))
+            return str(answer)
+        self.pending.append(Pending(str(number), _ASK, "{}", question, needs_answer=True))
+        raise _Pause
+
+    def wait(self, when: datetime) -> None:
+        """Block until a time, or leave the function before a longer wait than it may block."""
+        number, known = self.begin(_WAIT)
+        if known is not None and known.status == "done":
+            return
+        if known is None:
+            known = StepRecorded(number, _WAIT, "sleeps", value=when.astimezone().isoformat())
+            self.record(known)
+        until = datetime.fromisoformat(known.value)
+        left = until.timestamp() - time.time()
+        if left > self.function.max_wait_seconds:
+            self.until = until
+            raise _Pause
+        time.sleep(max(left, 0.0))
+        self.record(replace(known, status="done"))
+
     def answer_to(self, number: int) -> Any:
         """The person's answers to what waits at a step."""
-        if not isinstance(self._answers, Mapping):
-            return self._answers
-        parts = {str(key).partition("/")[::2]: value for key, value in self._answers.items()}
-        own = {call: value for (step, call), value in parts.items() if step == str(number)}
-        return own.get("", own or None)
-
-    def conversation(self, agent: Runner, prompt: Prompt) -> tuple[int, Session, RunResult[Any] | None]:
-        """The number and the session of a run of an agent, and its stored result so far.
-
-        An agent that remembers has one session for all its runs. Raises SessionError for another agent or prompt.
-        """
-        number, _ = self.begin(agent.name)
-        entry = self._conversations.get(id(agent)) if agent.remember else None
-        session = entry[1] if entry else Session(f"{self.session.name}/{number:04d}", self._store)
-        place = entry[2] if entry else 0
-        self._conversations[id(agent)] = agent, session, place + 1
-        runs = _runs_in(session.entries)
-        if place >= len(runs):
-            return number, session, None
-        run, state = runs[place]
-        began = next((each for each in state.milestones if isinstance(each, RunStarted)), None)
-        if began is None or (began.prompt != content_from(prompt) and not agent.answer_validator.of("prompt")):
-            raise SessionError(
-                f"Step {number} of {self.function.name} in the session {self.session.name!r} gives {agent.name} "
-                f"another prompt than before. {_SAME}"
-            )
-        return number, session, rebuilt(agent, session, run, state)
+        return answers_under(self._answers, str(number))
 
     def settle(self, number: int, agent: Runner, session: Session, result: RunResult[Any]) -> None:
         """Store that a run of an agent ended. Raises _Pause if it waits for a person."""
         if result.status == "paused":
             with self._lock:
-                self.pending += [replace(each, id=f"{number}/{each.id}") for each in result.pending]
+                self.pending += pending_in({str(number): result})
             raise _Pause
         if self.steps.get(number) is None and result.status == "done":
             self.record(StepRecorded(number, agent.name, "done", "", result.text, session.name))
 
     def events(self, agent: Runner, prompt: Prompt, **given: Any) -> Generator[Event, None, None]:
         """The events of a run of an agent in this function; of a finished one only the last."""
-        number, session, earlier = self.conversation(agent, prompt)
-        stored = _finished(earlier)
+        number, _ = self.begin(agent.name)
+        session, stored_result = self.conversation(number, agent, prompt)
+        earlier = stored_result()
         given["session"] = session
-        with closing(stored or agent.events(self._work(number, prompt, earlier), **given)) as events:
+        work = work_of(prompt, earlier, self.answer_to(number))
+        with closing(_finished(earlier) or agent.events(work, **given)) as events:
             for event in events:
                 if isinstance(event, RunFinished):
                     self.settle(number, agent, session, event.result)
@@ -462,31 +551,47 @@ class DurableRun:
 
     async def aevents(self, agent: Runner, prompt: Prompt, **given: Any) -> AsyncGenerator[Event, None]:
         """Async version of `events`."""
-        number, session, earlier = self.conversation(agent, prompt)
+        number, _ = self.begin(agent.name)
+        session, stored_result = self.conversation(number, agent, prompt)
+        earlier = stored_result()
         given["session"] = session
         if earlier is not None and earlier.status == "done":
             self.settle(number, agent, session, earlier)
             yield RunFinished(earlier)
             return
-        async with aclosing(agent.aevents(self._work(number, prompt, earlier), **given)) as events:
+        work = work_of(prompt, earlier, self.answer_to(number))
+        async with aclosing(agent.aevents(work, **given)) as events:
             async for event in events:
                 if isinstance(event, RunFinished):
                     self.settle(number, agent, session, event.result)
                 yield event
 
-    def _work(self, number: int, prompt: Prompt, earlier: RunResult[Any] | None) -> Prompt | Resumption:
-        """The prompt of a new run, or the run to continue, with the person's answers if it waits."""
-        if earlier is None:
-            return prompt
-        return Resumption(earlier, self.answer_to(number) if earlier.status == "paused" else None)
-
-    def map_session(self, agent: Runner) -> Session:
-        """The session of a batch; its runs are in sessions below it."""
+    def map_runs(self, agent: Runner) -> BatchScope:
+        """The session of a batch, whose runs are in sessions below it, and what becomes of its waiting calls."""
         number, known = self.begin(f"{agent.name}.map")
-        session = Session(f"{self.session.name}/{number:04d}", self._store)
+        session = self.agent_session(number)
         if known is None:
             self.record(StepRecorded(number, f"{agent.name}.map", "done", "", "", session.name))
-        return session
+
+        def run(start: Callable[[], list[RunResult[Any]]]) -> list[RunResult[Any]]:
+            results = start()
+            self.pending += pending_in({f"{number}/{index}": result for index, result in enumerate(results)})
+            if any(result.status == "paused" for result in results):
+                raise _Pause
+            return results
+
+        return BatchScope(session, partial(self.answer_to, number), run)
+
+
+def pending_in(results: Mapping[str, RunResult[Any]]) -> list[Pending]:
+    """The calls that wait in paused runs, under ids that begin with the place of their run."""
+    paused = {place: result for place, result in results.items() if result.status == "paused"}
+    return [replace(each, id=f"{place}/{each.id}") for place, result in paused.items() for each in result.pending]
+
+
+def work_of(prompt: Prompt, earlier: RunResult[Any] | None, answers: Any) -> Prompt | Resumption:
+    """The prompt of a new run, or the run to continue, with the person's answers if it waits."""
+    return prompt if earlier is None else Resumption(earlier, answers if earlier.status == "paused" else None)
 
 
 def _finished(result: RunResult[Any] | None) -> Generator[RunFinished[Any], None, None] | None:
@@ -502,10 +607,10 @@ def _runs_in(entries: Iterable[SessionEntry]) -> list[tuple[str, RunState]]:
     return [(run, RunState.of(milestones)) for run, milestones in runs.items()]
 
 
-def _running() -> DurableRun | None:
+def _running() -> FunctionRun | None:
     """The durable run of the current code; None outside of one, and in what a step or a tool calls."""
     found = DURABLE.get()
-    return found if isinstance(found, DurableRun) and found.is_here else None
+    return found if isinstance(found, FunctionRun) and found.is_here else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -526,8 +631,7 @@ class StepCall:
         cls, run: DurableRun, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Self:
         """Give the call the next number. Raises SessionError if another step is stored under it."""
-        known_as = getattr(function, "__qualname__", None) or getattr(function, "name", None)
-        name, digest = known_as or type(function).__qualname__, _digest([args, kwargs])
+        name, digest = name_of(function), _digest([args, kwargs])
         return cls(run, function, args, kwargs, name, digest, *run.begin(name, digest))
 
     def perform(self) -> Any:
@@ -535,7 +639,7 @@ class StepCall:
         if self.known is not None:
             return self._stored(self.known)
         try:
-            with _outside():
+            with outside_of_run():
                 value = self.function(*self.args, **self.kwargs)
         except Exception as error:
             raise self._failed(error) from error
@@ -546,7 +650,7 @@ class StepCall:
         if self.known is not None:
             return self._stored(self.known)
         try:
-            with _outside():
+            with outside_of_run():
                 value = await self.function(*self.args, **self.kwargs)
         except Exception as error:
             raise self._failed(error) from error
@@ -575,7 +679,7 @@ class StepCall:
         return StepRecorded(self.number, self.name, status, self.digest, value)
 
 
-class Step:
+class StepDecorator:
     """The function `step`. Outside of a durable run it calls the function and stores nothing."""
 
     def __call__(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -589,8 +693,7 @@ class Step:
         run = _running()
         if run is None or isinstance(getattr(function, "__self__", function), Runner):
             return function(*args, **kwargs)
-        call = StepCall.begin(run, function, args, kwargs)
-        return cast("R", call.aperform() if is_asynchronous(function) else call.perform())
+        return cast("R", run.step(function, args, kwargs))
 
     def map(self, function: Callable[[T], R], items: Iterable[T], concurrency: int = 8) -> list[R]:
         """A step for each item, `concurrency` at a time in threads; returns results in the order of the items.
@@ -598,16 +701,16 @@ class Step:
         Raises StepFailed for the first item that failed, after the others have ended.
         """
         given, run = list(items), _running()
-        if run is None:
-            return [function(each) for each in given]
-        calls = [StepCall.begin(run, function, (each,), {}) for each in given]
-        with ThreadPoolExecutor(max(1, min(concurrency, len(calls))), "agentkit-step") as pool:
-            futures = [pool.submit(copy_context().run, call.perform) for call in calls]
-        return [future.result() for future in futures]
+        return [function(each) for each in given] if run is None else run.step_map(function, given, concurrency)
 
 
-step = Step()
+step = StepDecorator()
 """Calls functions in a durable function: `step(f, x)`, `step.map(f, items)`."""
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The name of a step that calls a function."""
+    return getattr(function, "__qualname__", None) or getattr(function, "name", None) or type(function).__qualname__
 
 
 def _digest(given: Any) -> str:
@@ -617,7 +720,7 @@ def _digest(given: Any) -> str:
 
 
 @contextmanager
-def _outside() -> Generator[None, None, None]:
+def outside_of_run() -> Generator[None, None, None]:
     """Within a step, other steps and agents are not stored: the step is, as a whole."""
     token = DURABLE.set(None)
     try:
@@ -631,17 +734,7 @@ def ask_person(question: str) -> str:
 
     Raises ConfigError outside of a durable run.
     """
-    run, digest = _waiting(_ASK), _digest(question)
-    number, known = run.begin(_ASK, digest)
-    if known is None:
-        run.record(StepRecorded(number, _ASK, "asks", digest, question))
-    elif known.status == "done":
-        return known.value
-    elif (answer := run.answer_to(number)) is not None:
-        run.record(replace(known, status="done", value=str(answer)))
-        return str(answer)
-    run.pending.append(Pending(str(number), _ASK, "{}", question, needs_answer=True))
-    raise _Pause
+    return _waiting(_ASK).ask(question)
 
 
 def wait_until(when: datetime) -> None:
@@ -650,23 +743,10 @@ def wait_until(when: datetime) -> None:
     Blocks, or pauses the run if the wait is longer than `max_wait_seconds` and in coroutine functions. Raises
     ConfigError outside of a durable run.
     """
-    run = _waiting(_WAIT)
-    number, known = run.begin(_WAIT)
-    if known is not None and known.status == "done":
-        return
-    if known is None:
-        known = StepRecorded(number, _WAIT, "sleeps", value=when.astimezone().isoformat())
-        run.record(known)
-    until = datetime.fromisoformat(known.value)
-    left = until.timestamp() - time.time()
-    if left > run.function.max_wait_seconds:
-        run.until = until
-        raise _Pause
-    time.sleep(max(left, 0.0))
-    run.record(replace(known, status="done"))
+    _waiting(_WAIT).wait(when)
 
 
-def _waiting(name: str) -> DurableRun:
+def _waiting(name: str) -> FunctionRun:
     run = _running()
     if run is None:
         raise ConfigError(

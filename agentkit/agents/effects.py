@@ -1,37 +1,43 @@
-"""Effects requested by the run loop: model requests, approvals, tool calls, user functions."""
+"""Effects requested by the run loop, and the blocking and async drivers that perform them."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
 import math
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from dataclasses import field
-from typing import Any
+import queue
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, closing, contextmanager, nullcontext
+from contextvars import copy_context
+from dataclasses import field, replace
+from functools import partial
+from threading import TIMEOUT_MAX
+from typing import Any, TypeVar, get_args
 
 from agentkit._dataclass import dataclass
-from agentkit.agents.guardrails import Middleware
-from agentkit.agents.run_config import ParentRun
+from agentkit.agents.budget import Budget
+from agentkit.agents.guardrails import Middleware, asurrounded, surrounded
+from agentkit.agents.run_config import LINEAGE, HandoffCall, HandoffTarget, ParentRun
 from agentkit.agents.tool_policy import JudgedCall, recorded
 from agentkit.errors import Cancelled, ReplayError, ToolTimeout
-from agentkit.events import Approved, Event, Milestone, ResponseReceived
+from agentkit.events import Approved, Event, Milestone, ResponseReceived, ToolCallFinished, deltas_of
 from agentkit.llm.client import LLM
-from agentkit.llm.pipeline import LEFT_USAGE
+from agentkit.llm.pipeline import CANCELLATION, LEFT_USAGE, RequestCancellation, too_late
 from agentkit.messages import Request, Response, ToolCall, ToolResult
-from agentkit.recording import PersonAsked
+from agentkit.recording import TAPE, Attempt, PersonAsked, active, ataped, attempted, is_replaying, taped
 from agentkit.safety.approval import NOBODY, SILENT, WORDS, Approval, ApprovalRequest, Approver, ApproverAnswer
-from agentkit.sessions.run_log import SessionRun
+from agentkit.sessions.session import SessionRun
+from agentkit.tooling import execution
+from agentkit.tooling.run_context import CONTEXT
+from agentkit.tooling.signature import is_asynchronous
 from agentkit.tracing.listeners import apieces_within, pieces_within
-from agentkit.usage import Usage
+from agentkit.usage import UNLIMITED, Usage
+from agentkit.workspace.root import EXPECTED
 
 _NOT_ANSWERED = "The run reached its time limit before anybody answered."
-
-_NOTHING = nullcontext()
-
-
-def alone(*_work: object) -> AbstractContextManager[None]:
-    """The default context manager around an effect: does nothing."""
-    return _NOTHING
 
 
 @dataclass(slots=True)
@@ -47,7 +53,7 @@ class AskModel:
     llm: Callable[[], LLM]
     seconds_left: float
     answer: Response | Exception | None = None
-    around: Callable[[], AbstractContextManager[object]] = alone
+    around: Callable[[], AbstractContextManager[object]] = nullcontext
     is_streamed: bool = False
     layers: tuple[Middleware, ...] = ()
     left: list[Usage] = field(default_factory=list)
@@ -64,14 +70,14 @@ class AskModel:
 
     def within(self, pieces: Generator[Event, None, None]) -> Generator[Event, None, None]:
         """Wrap a stream in the context manager of the request, which is active while each chunk is awaited."""
-        if self.around is alone:
+        if self.around is nullcontext:
             return pieces
         self.is_streamed = True
         return pieces_within(self.around(), self._heard(pieces))
 
     def awithin(self, pieces: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
         """Async version of `within`; the caller sets `answer`."""
-        if self.around is alone:
+        if self.around is nullcontext:
             return pieces
         self.is_streamed = True
         return apieces_within(self.around(), pieces)
@@ -149,7 +155,7 @@ class AskPerson:
 
 @dataclass(slots=True)
 class UseTools:
-    """Run the allowed calls, none longer than `seconds_left`.
+    """Run the allowed calls, none longer than `timeout_seconds`.
 
     Each result is stored under its call's id as soon as it arrives, so that finished results survive an interruption of
     the rest. `lineage` constrains the agents that the tools run. `around` returns the context manager that wraps a
@@ -158,9 +164,9 @@ class UseTools:
 
     calls: tuple[JudgedCall, ...]
     results: dict[str, ToolResult]
-    seconds_left: float
+    timeout_seconds: float | None
     lineage: ParentRun
-    around: Callable[[JudgedCall], AbstractContextManager[object]] = alone
+    around: Callable[[JudgedCall], AbstractContextManager[object]] = nullcontext
 
 
 @dataclass(slots=True)
@@ -191,3 +197,464 @@ def tell(run: SessionRun, milestone: Milestone) -> Steps:
     """Apply a milestone to the run, and emit it."""
     run.progress.apply(milestone)
     yield milestone
+
+
+MOST_THREADS = 32
+"""Maximum number of concurrent tool calls of one response, as threads or tasks."""
+
+_FAR_SECONDS = 600.0
+"""With more time left than this, a single request has no deadline, as the timeouts of the connection are shorter."""
+
+_ASKED_SECONDS = 2.0
+"""Maximum wait for an abandoned request to start, as it would otherwise be missing from the recording."""
+
+_Value = TypeVar("_Value")
+_Came = tuple[_Value] | CallFunction | BaseException | None
+"""What arrives from other threads: a value, a guardrail that is done, or the end of the values, perhaps by an error."""
+
+
+def drive(steps: Steps, *, streaming: bool) -> Generator[Event, None, None]:
+    """Run the loop to its end, blocking; yields its events and those of streamed answers.
+
+    `streaming` requests the model's answers in chunks.
+    """
+    with closing(steps):
+        for step in steps:
+            if isinstance(step, Event):
+                yield step
+            else:
+                yield from _answer(step, streaming=streaming)
+
+
+async def adrive(steps: Steps, *, streaming: bool) -> AsyncGenerator[Event, None]:
+    """Async version of `drive`."""
+    with closing(steps):
+        for step in steps:
+            if isinstance(step, Event):
+                yield step
+            else:
+                perform = _aguarded if isinstance(step, AskModel) and step.guards else _aanswer
+                async with aclosing(perform(step, streaming=streaming)) as events:
+                    async for event in events:
+                        yield event
+
+
+def _answer(question: Question, *, streaming: bool) -> Iterator[Event]:
+    """Perform an effect and store its answer; yields the events emitted meanwhile."""
+    match question:
+        case AskModel(request, llm, seconds_left) if streaming and not question.layers:
+            pieces = _in_time_each(partial(llm().stream, request), seconds_left, question.guards)
+            with question.asking():
+                events = question.within(pieces)
+                try:
+                    for event in events:
+                        if isinstance(event, ResponseReceived):
+                            question.answer = event.response
+                            break  # a complete answer cannot time out any more
+                        yield event
+                finally:
+                    with question.leaving():
+                        events.close()
+        case AskModel():
+            yield from _asked_whole(question, streaming=streaming)
+        case AskPerson() if question.approve is not None or TAPE.get() is not None:
+            question.answer = taped(question.asked, partial(_approved, question, question.approve))
+        case CallFunction(function, given, seconds_left):
+            with question.asking():
+                question.answer = _called(partial(function, *given), seconds_left)
+        case UseTools():
+            yield from _use_tools(question)
+
+
+async def _aanswer(question: Question, *, streaming: bool) -> AsyncGenerator[Event, None]:
+    """Async version of `_answer`."""
+    match question:
+        case AskModel():
+            is_streamed = streaming and not question.layers
+            asked = _aasked_pieces(question) if is_streamed else _aasked_whole(question, streaming=streaming)
+            async with aclosing(asked) as events:
+                async for event in events:
+                    yield event
+        case AskPerson() if question.approve is not None or TAPE.get() is not None:
+            question.answer = await ataped(question.asked, partial(_aapproved, question, question.approve))
+        case CallFunction(function, given, seconds_left):
+            with question.asking():
+                question.answer = await _acalled(partial(function, *given), seconds_left)
+        case UseTools():
+            async with aclosing(_ause_tools(question)) as finished:
+                async for event in finished:
+                    yield event
+
+
+def _asked_whole(question: AskModel, *, streaming: bool) -> Iterator[Event]:
+    """Request a whole response, within its middleware; a stream gets it in one piece."""
+    seconds_left, guards = question.seconds_left, question.guards
+    with question.asking(), question.around():
+        complete = question.llm().complete
+        ask = partial(surrounded(question.layers, complete) if question.layers else complete, question.request)
+        if seconds_left > _FAR_SECONDS and not guards:
+            question.answer = ask()
+        else:  # None if a guardrail refuses first
+            question.answer = next(iter([*_in_time_each(lambda: iter([ask()]), seconds_left, guards)]), None)
+    return deltas_of(question.answer) if streaming and isinstance(question.answer, Response) else iter(())
+
+
+async def _aasked_pieces(question: AskModel) -> AsyncGenerator[Event, None]:
+    """Request a response in pieces."""
+    with question.asking():
+        events = question.awithin(_astream_events(question))
+        try:
+            async for event in events:
+                yield event
+        finally:
+            with question.leaving():
+                await events.aclose()
+
+
+async def _aasked_whole(question: AskModel, *, streaming: bool) -> AsyncGenerator[Event, None]:
+    """Async version of `_asked_whole`."""
+    with question.asking(), question.around(), attempted() as attempt:
+        complete = asurrounded(question.layers, question.llm().acomplete)
+        async with _abandoned(question.seconds_left, attempt):
+            question.answer = await complete(question.request)
+    for event in deltas_of(question.answer) if streaming and isinstance(question.answer, Response) else ():
+        yield event
+
+
+async def _astream_events(question: AskModel) -> AsyncGenerator[Event, None]:
+    ends = time.monotonic() + question.seconds_left
+    with attempted() as attempt:
+        with _on(attempt):
+            events = question.llm().astream(question.request)
+        async with _closed(events):
+            while question.answer is None:
+                # not across a yield: the timeout would cancel the consumer
+                async with _abandoned(ends - time.monotonic(), attempt):
+                    event = await anext(events, None)
+                if event is None:
+                    return
+                if isinstance(event, ResponseReceived):
+                    question.answer = event.response
+                else:
+                    yield event
+
+
+def _approved(question: AskPerson, approve: Approver | None) -> Approved:
+    """Call the approver and convert its return value or exception."""
+    with question.asking():
+        if approve is not None:
+            question.answer = question.approved(_called(partial(approve, question.request), question.seconds_left))
+    return question.answer or question.nobody
+
+
+async def _aapproved(question: AskPerson, approve: Approver | None) -> Approved:
+    with question.asking():
+        if approve is not None:
+            question.answer = question.approved(
+                await _acalled(partial(approve, question.request), question.seconds_left)
+            )
+    return question.answer or question.nobody
+
+
+def _called(function: Callable[[], Any], seconds_left: float) -> Any:
+    """Call a user's function, sync or async. Raises ToolTimeout if it exceeds the time left.
+
+    A blocking function runs in the caller's thread, which cannot be interrupted, unless a deadline is near.
+    """
+    is_async = is_asynchronous(function)
+    is_watched = seconds_left < math.inf and (is_async or seconds_left <= _FAR_SECONDS)
+    return execution.call(function, max(seconds_left, 0.0) if is_watched else None, is_async=is_async)
+
+
+async def _acalled(function: Callable[[], Any], seconds_left: float) -> Any:
+    """Async version of `_called`: on timeout an awaitable is cancelled, and a thread is abandoned."""
+    timeout_seconds = None if math.isinf(seconds_left) else max(seconds_left, 0.0)
+    return await execution.acall(function, timeout_seconds, is_async=is_asynchronous(function))
+
+
+@asynccontextmanager
+async def _closed(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[Event]]:
+    """Close a stream that is left early immediately, and its connection with it."""
+    try:
+        yield events
+    finally:
+        if isinstance(events, AsyncGenerator):
+            await events.aclose()
+
+
+def _use_tools(question: UseTools) -> Iterator[Event]:
+    """Run the calls concurrently, and emit each as it finishes. A single call runs in the caller's thread."""
+    uses = [partial(copy_context().run, partial(_use, judged, question)) for judged in question.calls]
+    ended = _concurrently(uses) if len(uses) > 1 else (use() for use in uses)
+    return (event for event in ended if event.result.status != "waiting")
+
+
+def _use(judged: JudgedCall, question: UseTools) -> ToolCallFinished:
+    budget = _set_lineage(question.lineage, judged.call.id)
+    EXPECTED.set(judged.expected)
+    with question.around(judged):
+        run = partial(_run, judged, question.timeout_seconds, budget)
+        result = run() if TAPE.get() is None else taped(judged.asked, run, _holds_an_agent, budget)
+        question.results[judged.call.id] = result
+    return ToolCallFinished(judged.call, result)
+
+
+def _run(judged: JudgedCall, timeout_seconds: float | None, budget: Budget) -> ToolResult:
+    if TAPE.get() is not None:
+        _refuse_unknown(judged)
+    return _with_usage(judged.run(timeout_seconds), budget)
+
+
+async def _arun(judged: JudgedCall, timeout_seconds: float | None, budget: Budget) -> ToolResult:
+    if TAPE.get() is not None:
+        _refuse_unknown(judged)
+    return _with_usage(await judged.arun(timeout_seconds), budget)
+
+
+def _holds_an_agent(result: ToolResult) -> bool:
+    """Whether a result is an agent to hand over to, which cannot be serialised."""
+    return isinstance(result.value, HandoffTarget)
+
+
+def _refuse_unknown(judged: JudgedCall) -> None:
+    """Raise ReplayError for a live call in a replay that the program does not declare as a handoff.
+
+    A recording cannot make a tool run: the program must declare that the tool returns an agent, and the call must not
+    have been approved from the recording.
+    """
+    if is_replaying() and not _may_be_live(judged):
+        raise ReplayError(
+            f"The cassette wants {judged.call.name!r} to run again, which only a handoff may in a replay. "
+            "A tool that hands over says so by what its function returns (`-> Agent`), and needs no approval; "
+            "otherwise name the agent in handoffs= and record the cassette again."
+        )
+
+
+def _may_be_live(judged: JudgedCall) -> bool:
+    """Whether the call is declared to return an agent, and no person was asked to approve it."""
+    if judged.tool is None or isinstance(judged.tool.function, HandoffCall):
+        return True
+    try:
+        returned = inspect.signature(judged.tool.function, eval_str=True).return_annotation
+    except (NameError, AttributeError, TypeError, ValueError, SyntaxError):  # an annotation that cannot be read
+        return False
+    is_known = any(
+        isinstance(kind, type) and issubclass(kind, HandoffTarget) for kind in (returned, *get_args(returned))
+    )
+    return is_known and not judged.by_person
+
+
+def _set_lineage(lineage: ParentRun, call: str) -> Budget:
+    """Set the lineage and RunContext of the current call; returns the budget that counts what its agents spend."""
+    budget = Budget(UNLIMITED, lineage.budget)
+    LINEAGE.set(replace(lineage, budget=budget, depth=LINEAGE.get().depth + 1, found=set()))
+    CONTEXT.set(lineage.context.called(call, lineage.context.messages))
+    return budget
+
+
+def _with_usage(result: ToolResult, budget: Budget) -> ToolResult:
+    """The result with the usage of the agents run inside the call, and the labels of what they read."""
+    found = LINEAGE.get().found
+    result = replace(result, labels=result.labels | found) if found else result
+    return replace(result, usage=budget.usage) if budget.usage.requests else result
+
+
+def _concurrently(functions: Sequence[Callable[[], _Value]]) -> Iterator[_Value]:
+    """The values of the functions as they finish. The threads are daemons, so that a hanging one cannot block exit."""
+    waiting = deque(functions)
+    ended: queue.SimpleQueue[tuple[_Value] | BaseException] = queue.SimpleQueue()
+    try:
+        for _ in range(min(len(functions), MOST_THREADS)):
+            execution.start(partial(_work, waiting, ended))
+        for _ in functions:
+            outcome = ended.get()
+            if isinstance(outcome, BaseException):
+                raise outcome
+            yield outcome[0]
+    finally:
+        waiting.clear()
+
+
+def _work(waiting: deque[Callable[[], _Value]], ended: queue.SimpleQueue[tuple[_Value] | BaseException]) -> None:
+    """Call queued functions until the queue is empty. Exceptions, even SystemExit, are passed on to the run."""
+    while True:
+        try:
+            function = waiting.popleft()
+        except IndexError:
+            return
+        try:
+            ended.put((function(),))
+        except BaseException as error:
+            ended.put(error)
+
+
+async def _ause_tools(question: UseTools) -> AsyncGenerator[Event, None]:
+    """Run the calls as concurrent tasks, and emit each as it finishes."""
+    room = asyncio.Semaphore(MOST_THREADS)
+    tasks = [asyncio.create_task(_ause(judged, question, room)) for judged in question.calls]
+    try:
+        for ended in asyncio.as_completed(tasks):
+            event = await ended
+            if event.result.status != "waiting":
+                yield event
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+async def _ause(judged: JudgedCall, question: UseTools, room: asyncio.Semaphore) -> ToolCallFinished:
+    async with room:
+        budget = _set_lineage(question.lineage, judged.call.id)
+        EXPECTED.set(judged.expected)
+        with question.around(judged):
+            run = partial(_arun, judged, question.timeout_seconds, budget)
+            result = await (run() if TAPE.get() is None else ataped(judged.asked, run, _holds_an_agent, budget))
+            question.results[judged.call.id] = result
+    return ToolCallFinished(judged.call, result)
+
+
+def _in_time_each(
+    ask: Callable[[], Iterator[_Value]], seconds_left: float, guards: Sequence[CallFunction] = ()
+) -> Generator[_Value, None, None]:
+    """The values yielded by `ask()`, once all guardrails have passed. Raises Unreachable on timeout."""
+    ends = time.monotonic() + seconds_left
+    if seconds_left > _FAR_SECONDS and not guards:
+        yield from until(ask(), ends)
+        return
+    came: queue.SimpleQueue[_Came[_Value]] = queue.SimpleQueue()
+    cancellation = RequestCancellation(seconds_left)
+    with attempted() as attempt:
+        with _on(attempt):
+            context = copy_context()
+        context.run(CANCELLATION.set, cancellation)
+        execution.start(partial(context.run, _pump, ask, came, cancellation))
+        for guard in guards:
+            execution.start(partial(copy_context().run, _check, guard, came))
+        try:
+            yield from _received(lambda: _next(came, ends - time.monotonic(), attempt), len(guards))
+        finally:
+            cancellation.cancel()
+
+
+def _received(receive: Callable[[], _Came[_Value]], open_guards: int) -> Iterator[_Value]:
+    """The values received, held back until all guardrails have passed; ends early if one has not."""
+    held: list[_Value] = []
+    ended: Exception | None = None
+    is_over = False
+    while open_guards or not is_over:
+        item = receive()
+        if isinstance(item, CallFunction):
+            if isinstance(item.answer, Exception):
+                return
+            open_guards -= 1
+        elif isinstance(item, tuple):
+            held.append(item[0])
+        elif item is None or isinstance(item, Exception):
+            is_over, ended = True, item
+        else:
+            raise item  # SystemExit and the like end the program at once
+        if not open_guards:
+            yield from held
+            held.clear()
+    if ended is not None:
+        raise ended
+
+
+def _check(guard: CallFunction, came: queue.SimpleQueue[_Came[Any]]) -> None:
+    """Call a guardrail, and report that it is done."""
+    try:
+        with guard.asking():
+            guard.answer = _called(partial(guard.function, *guard.given), guard.seconds_left)
+        came.put(guard)
+    except BaseException as error:
+        came.put(error)
+
+
+async def _aguarded(question: Any, *, streaming: bool) -> AsyncGenerator[Event, None]:
+    """Perform a request while guardrails run; emits its events once all have passed, and abandons it otherwise."""
+    events: asyncio.Queue[Event | None] = asyncio.Queue()
+
+    async def ask() -> None:
+        try:
+            async with aclosing(_aanswer(question, streaming=streaming)) as pieces:
+                async for event in pieces:
+                    events.put_nowait(event)
+        finally:
+            events.put_nowait(None)
+
+    async def check(guard: CallFunction) -> bool:
+        with guard.asking():
+            guard.answer = await _acalled(partial(guard.function, *guard.given), guard.seconds_left)
+        return not isinstance(guard.answer, Exception)
+
+    checks = [asyncio.create_task(check(guard)) for guard in question.guards]
+    request = asyncio.create_task(ask())
+    try:
+        for done in asyncio.as_completed(checks):
+            if not await done:
+                return
+        while (event := await events.get()) is not None:
+            yield event
+        await request
+    finally:
+        for task in (request, *checks):
+            task.cancel()
+        await asyncio.gather(request, *checks, return_exceptions=True)
+
+
+def _on(attempt: Attempt) -> AbstractContextManager[None]:
+    """Make the attempt the active recording in the block, unless nothing is recorded."""
+    return nullcontext() if TAPE.get() is None else active(attempt)
+
+
+def until(values: Iterator[_Value], ends: float) -> Iterator[_Value]:
+    """Yield the values until the clock passes `ends`, so that a slow stream ends too. Raises Unreachable."""
+    for value in values:
+        yield value
+        if time.monotonic() > ends:
+            raise too_late()
+
+
+def _next(came: queue.SimpleQueue[_Came[_Value]], seconds: float, attempt: Attempt) -> _Came[_Value]:
+    try:
+        return came.get(timeout=min(max(seconds, 0.0), TIMEOUT_MAX))
+    except queue.Empty:
+        error = too_late()
+        if TAPE.get() is not None:
+            attempt.has_begun.wait(_ASKED_SECONDS)
+        return error if attempt.give_up(error) else came.get()  # the answer arrived just now and is in the queue
+
+
+def _pump(
+    ask: Callable[[], Iterator[_Value]],
+    came: queue.SimpleQueue[_Came[_Value]],
+    cancellation: RequestCancellation,
+) -> None:
+    """Put values and exceptions into the queue until the consumer gives up."""
+    try:
+        events = ask()
+        for value in events:
+            if cancellation.is_cancelled:
+                break
+            came.put((value,))
+        came.put(None)
+    except BaseException as error:
+        came.put(error)
+
+
+@asynccontextmanager
+async def _abandoned(seconds_left: float, attempt: Attempt) -> AsyncIterator[None]:
+    """Cancel what is awaited in the block at the deadline. Raises Unreachable."""
+    with _on(attempt):
+        if seconds_left > _FAR_SECONDS:
+            yield
+            return
+        try:
+            async with asyncio.timeout(max(seconds_left, 0)):
+                yield
+        except TimeoutError:
+            error = too_late()
+            attempt.give_up(error)
+            raise error from None

@@ -30,8 +30,8 @@ from agentkit.safety.approval import (
     answered,
     is_mistaken,
 )
-from agentkit.sessions.run_log import SessionRun
-from agentkit.sessions.run_state import Step
+from agentkit.sessions.session import SessionRun
+from agentkit.sessions.state import Step
 from agentkit.tooling.arguments import copied
 from agentkit.tooling.run_context import NO_RUN, RunContext, can_be_called, check_value, run_parameter_of
 from agentkit.tooling.tool import Tool
@@ -49,8 +49,13 @@ class HumanApproval:
     within: str = ""
 
     def decided(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, JudgedCall | None]:
-        """The call with its decision, made by a person if the policy asks; None if the call must wait."""
-        judged = self._judged(step, read)
+        """The call with its decision, made by a person if the policy asks; None if the call must wait.
+
+        Once a person was asked about it, `allow` does not replace the person's decision.
+        """
+        judged, postponed = judge_call(step.call, self.policy_context, read), step.postponed
+        if postponed is not None and postponed.inner is None and postponed.decision is not None:
+            judged = replace(judged, decision=postponed.decision) if judged.decision.allowed else judged
         if judged.decision.verdict is Verdict.ASK:
             return (yield from self._approved(judged, step, read))
         return judged
@@ -69,7 +74,7 @@ class HumanApproval:
         agent, arguments = str(waits.inner_run.get("agent", "")), arguments_of(call)
         arguments = arguments if isinstance(arguments, dict) else {"arguments": arguments}
         request = ApprovalRequest(agent, call.name, arguments, waits.decision, waits.folder, call.id, self.within)
-        answer = yield from self._asked(step, request)
+        answer = yield from self._asked(request, self.plan.prepared_answer(call))
         if answer.answer != Approval.LATER:
             yield from tell(self.run, answer)
         return answer.answer != Approval.LATER
@@ -80,20 +85,11 @@ class HumanApproval:
         if answer is None:
             asked = Decision(Verdict.ASK, WORDS, step.question)
             request = ApprovalRequest(self.plan.agent, step.call.name, {}, asked, "", step.call.id, self.within)
-            answer = yield from self._asked(step, request)
+            answer = yield from self._asked(request, self.plan.prepared_answer(step.call))
             if answer.answer == Approval.LATER or answer.text == NOBODY.text:
                 return None
             yield from tell(self.run, answer)
         return answer
-
-    def _judged(self, step: Step, read: Sequence[Message]) -> JudgedCall:
-        """Judge the call; once a person was asked about it, `allow` does not replace the person's decision."""
-        judged, postponed = judge_call(step.call, self.policy_context, read), step.postponed
-        if postponed is None or postponed.inner is not None:
-            return judged
-        if postponed.decision is not None and judged.decision.allowed:
-            return replace(judged, decision=postponed.decision)
-        return judged
 
     def _approved(
         self, judged: JudgedCall, step: Step, read: Sequence[Message]
@@ -125,7 +121,7 @@ class HumanApproval:
             given = self.plan.prepared_answer(step.call)
             if waits is None or given is None:  # else the answer is about the diff that was shown then
                 then = with_diff(request.bound, preview.diff)
-            answer = yield from self._asked(step, replace(request, arguments=copied(judged.arguments)), given)
+            answer = yield from self._asked(replace(request, arguments=copied(judged.arguments)), given)
             if answer.answer == Approval.LATER and decision.allowed:  # by an approval given since for a similar call
                 return replace(judged, decision=decision, by_person=True, bound=bound)
             if answer.answer == Approval.LATER:
@@ -147,9 +143,10 @@ class HumanApproval:
         return replace(judged, decision=answered(judged.decision, ApproverAnswer(Approval(said.answer), said.text)))
 
     def _asked(
-        self, step: Step, request: ApprovalRequest, given: Approver | None = None
+        self, request: ApprovalRequest, prepared: Approver | None
     ) -> Generator[Event | Question, None, Approved]:
-        approve, left = given or self.plan.prepared_answer(step.call) or self.plan.approve, self.budget.seconds_left
+        """The prepared answer, or that of the run's approver."""
+        approve, left = prepared or self.plan.approve, self.budget.seconds_left
         late = self.budget.out_of_time() if left <= 0 else None
         if late is not None:  # do not ask about a call that cannot run any more
             return Approved(request.call_id, Approval.NO.value, late.reason)
@@ -198,9 +195,9 @@ def approver_within(approve: Callable[..., Any], context: RunContext[Any]) -> Ap
     return approve if of_run is None else of_run.bound(approve, context)
 
 
-def check_approver(approve: GivenApprover | None, value: Any) -> None:
+def check_approver(approve: GivenApprover, value: Any) -> None:
     """Raise ConfigError if the context of a run does not match the approver's annotation."""
-    of_run = None if approve is None else run_parameter_of(approve)
+    of_run = run_parameter_of(approve)
     if of_run is not None:
         check_value(value, [of_run.parameter], "The approver")
 

@@ -36,7 +36,7 @@ from agentkit.events import (
 from agentkit.llm.client import ANSWER_CUT
 from agentkit.messages import Content, Response
 from agentkit.safety.approval import Grants
-from agentkit.sessions.run_log import SessionRun, is_record_of
+from agentkit.sessions.session import SessionRun
 from agentkit.text_encoding import sentence
 
 
@@ -94,10 +94,7 @@ class RunLoop:
             prompt, refusal = yield from self._checked_prompt(prompt, is_first=True)
         except Exception as error:
             refusal = as_error(error)
-        record = self.plan.policy_context.workspace.record.id
-        own = record if is_record_of(self.run.id, record) else ""  # a worker's changes are in its caller's record
-        started = RunStarted(self.plan.agent, prompt, len(self.run.history), own)
-        yield from tell(self.run, started)
+        yield from tell(self.run, RunStarted(self.plan.agent, prompt, len(self.run.history), self.plan.record))
         if refusal is not None:
             yield from self._fail(refusal)
         yield from self._go_on()
@@ -166,16 +163,18 @@ class RunLoop:
         if limit is not None:
             yield from self._land(limit)
             return
-        yield from self._offer()
-        if self.progress.ended is not None:
-            return
+        if self.plan.conditions:
+            yield from self._offer()
+            if self.progress.ended is not None:
+                return
         request = yield from self.asking.request()
         reservation = self.asking.reserve(request)
         if isinstance(reservation, LimitReached):
             yield from self._land(reservation)
             return
         self.iterations += 1
-        yield self._started()
+        self.iteration = self.progress.iterations + 1
+        yield RequestStarted(self.iteration)
         answer = yield from self.asking.ask(request, reservation)
         if isinstance(answer, Response):
             if answer.hosted:
@@ -193,10 +192,6 @@ class RunLoop:
         except RunError as error:
             late = self.budget.out_of_time()
             yield from self._fail(error if late is None else LimitExceeded(late.reason))
-
-    def _started(self) -> RequestStarted:
-        self.iteration = self.progress.iterations + 1
-        return RequestStarted(self.iteration)
 
     def _use_tools(self) -> Steps:
         """Execute the requested tool calls, and act on their results."""
@@ -249,7 +244,8 @@ class RunLoop:
         reservation = self.asking.reserve(request, _FEWEST_LAST_TOKENS)
         if isinstance(reservation, LimitReached):
             return
-        yield self._started()
+        self.iteration = self.progress.iterations + 1
+        yield RequestStarted(self.iteration)
         answer = yield from self.asking.ask(request, reservation)
         if isinstance(answer, Response):
             message = replace(answer.message, tool_calls=())
@@ -340,7 +336,7 @@ class RunLoop:
         """End the run. Messages that were sent into it and not read yet stay in the conversation."""
         for message in self.inbox.close():
             yield from tell(self.run, InputReceived(message))
-        changes = self.plan.policy_context.workspace.record.diff
+        changes = self.plan.policy_context.workspace.changes
         yield from tell(self.run, RunEnded(status, self._text, str(self.error or ""), changes))
 
     def failed(self, error: AgentKitError) -> RunFinished[Any]:
@@ -352,19 +348,24 @@ class RunLoop:
         return RunFinished(result)
 
     def _result(self) -> RunResult[Any]:
-        value = self.value if self.progress.status == "done" or self._is_typed else self._text
-        known = {"record": self.plan.policy_context.workspace.record, "context": self.plan.context.value}
-        return RunResult.of(self.run, self.error, value, lead=self.lead, rules=self.plan.answers, **known)
+        plan, run, is_typed = self.plan, self.run, self.plan.answers.output is not None
+        return RunResult.of(
+            run.progress,
+            run.id,
+            run.history,
+            self.error,
+            value=self.value if run.progress.status == "done" or is_typed else self._text,
+            lead=self.lead,
+            rules=plan.answers,
+            record=plan.policy_context.workspace.begun_record,
+            context=plan.context.value,
+        )
 
     @property
     def _text(self) -> str:
         """The text of the result; with output guardrails, only text that passed them."""
         is_held = self.withheld or (not self.has_passed and bool(self.plan.answers.of("output")))
         return "" if is_held else self.progress.text
-
-    @property
-    def _is_typed(self) -> bool:
-        return self.plan.answers.output is not None
 
 
 def _amended(rules: AnswerValidator, guardrail: Guardrail, value: Any) -> tuple[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -18,11 +18,10 @@ from agentkit.agents.effects import AskModel, AskPerson, CallFunction, Question,
 from agentkit.agents.guardrails import Guardrail
 from agentkit.agents.run_config import CallingTool, RunConfig
 from agentkit.agents.tool_policy import ToolPolicyContext, judge_call
-from agentkit.decisions import Decision, Label, Verdict, strictest
+from agentkit.decisions import Decision, Label, SafetyLevel, Verdict, strictest
 from agentkit.documents.search_terms import indexed, terms_of
 from agentkit.errors import BadResponse, ConfigError, ModelError, RunError, Unreachable
 from agentkit.events import Event, HostedCallFinished, LimitReached, RequestFailed, Summarised
-from agentkit.levels import SafetyLevel
 from agentkit.llm.fallback import missed_text, requests_lost
 from agentkit.llm.pipeline import ABANDONED
 from agentkit.llm.pricing import price_under
@@ -42,9 +41,8 @@ from agentkit.messages import (
 )
 from agentkit.safety.approval import Approval, ApprovalRequest, ApproverAnswer, answered
 from agentkit.safety.data_flow import FLOW
-from agentkit.safety.rules import rules_from
-from agentkit.sessions.run_log import SessionRun
-from agentkit.sessions.run_state import Summary
+from agentkit.sessions.session import SessionRun
+from agentkit.sessions.state import Summary
 from agentkit.tooling.results import denial, failure
 from agentkit.tooling.run_context import ToolCondition, taken_of
 from agentkit.tooling.tool import Tool
@@ -281,8 +279,6 @@ class HostedToolUse:
 
     def labelled(self, response: Response) -> Response:
         """The response, with the labels of the hosted tools it used on its message."""
-        if not response.hosted:
-            return response
         known = all(use.call.name in self.offered for use in response.hosted)
         labels = self._labels if known else self._labels | _UNTOLD
         return replace(response, message=replace(response.message, labels=labels))
@@ -340,12 +336,7 @@ class HostedToolUse:
 
 def _conditions(name: str, policy_context: ToolPolicyContext) -> Iterator[Decision]:
     """Decisions of rules that ask about or deny some arguments, as the arguments are not known in advance."""
-    rules = (
-        rule
-        for policy in policy_context.policies
-        for rule in rules_from(policy.rules)
-        if rule.is_about(name) and rule.where
-    )
+    rules = (rule for policy in policy_context.policies for rule in policy.rules if rule.is_about(name) and rule.where)
     yield from (rule.decision({}) for rule in rules if rule.verdict is not Verdict.ALLOW)
 
 
@@ -413,15 +404,10 @@ class ModelRequester:
 
     def request(self, order: str = "") -> Generator[Event | Question, None, Request]:
         """Build the next request; with `order`, an additional instruction for this request only, it offers no tools."""
-        request = yield from self._fitted(order)
-        told = self.plan.room.window.edited(request.messages)
-        return request if told is request.messages else replace(request, messages=told)
-
-    def _fitted(self, order: str) -> Generator[Event | Question, None, Request]:
-        """Build the request before the user's `edit` function is applied."""
         plan, self._order = self.plan, order
         messages = self._read()
-        instruction = f"{plan.order}\n\n{order}".strip() if order else plan.order
+        instruction = plan.instruction if isinstance(plan.instruction, str) else plan.written
+        instruction = f"{instruction}\n\n{order}".strip() if order else instruction
         specs = () if order else self._specs(messages)
         hosted = [spec.name for spec in specs if spec.hosted is not None]
         if hosted or self.hosting.offered:
@@ -429,12 +415,19 @@ class ModelRequester:
             specs = self.hosting.permitted(specs)
         request = Request(messages, instruction, specs, plan.answers.schema, self._settings())
         left = plan.room.left(request, plan.llm)
-        if left is None:
+        if left is not None:
+            request = yield from self._fitted(request, left)
+        if plan.room.window.edit is None:
             return request
-        old = plan.room.to_summarise(messages, left, len(self.run.history))
+        return replace(request, messages=plan.room.window.edited(request.messages))
+
+    def _fitted(self, request: Request, left: int) -> Generator[Event | Question, None, Request]:
+        """The request with the part of the conversation that fits into `left` tokens."""
+        messages, room, begin = request.messages, self.plan.room, len(self.run.history)
+        old = room.to_summarise(messages, left, begin)
         if old:
             yield from self._summarise(old, left)
-        fitted = plan.room.fitted(messages, left, len(self.run.history), with_handles=bool(request.tools))
+        fitted = room.fitted(messages, left, begin, with_handles=bool(request.tools))
         self._reads_on = self._reads_on or bool(request.tools and fitted.shortened)
         specs = self.hosting.permitted(self._specs(messages)) if request.tools else ()
         return replace(request, messages=fitted.messages, tools=specs)
@@ -476,40 +469,41 @@ class ModelRequester:
         left = self.budget.seconds_left
         guards = tuple(CallFunction(each.function, (text,), left) for each, text in self.guards)
         question = AskModel(request, self.plan.llm, left, layers=layers, guards=guards)
-        with self._counting(question, reservation):
+        try:
             yield question
-        yield from self._check_guards(question, reservation)
+        except GeneratorExit:  # left before its end
+            self.left = question.left[0] if question.left else unreported(1, self.plan.llm().tariff)
+            self.budget.settle(reservation, self.left, self.plan.price)
+            raise
+        if guards:
+            yield from self._check_guards(question, reservation)
         answer = question.answer or BadResponse("The provider's stream ended without an answer.")
-        if isinstance(answer, Exception) and not isinstance(answer, ModelError):
-            self.budget.release(reservation)
-            raise answer
-        if isinstance(answer, ModelError):
-            spent = self._lost(answer)
-            if spent.requests:
-                self.budget.settle(reservation, spent, self.plan.price)
-            elif answer.status is not None:  # the server refused it; without a status it can still charge for it
-                self.budget.release(reservation)
-            yield from tell(self.run, RequestFailed(str(answer), type(answer).__name__, spent))
-            return answer
+        if isinstance(answer, Exception):
+            return (yield from self._failed(answer, reservation))
         for missed in answer.missed:
             yield from tell(self.run, RequestFailed(missed_text(missed), missed.kind))
-        if not answer.hosted:  # with hosted tools the count includes their results, once per internal request
+        if answer.hosted:  # the count of tokens includes the results of the tools, once per internal request
+            answer = self.hosting.labelled(answer)
+        else:
             self.plan.room.learn(request, answer.usage.input_tokens)
         self.narrowed = reservation.narrowed
         tariff = answer.tariff
         self.budget.settle(reservation, answer.usage, lambda: price_under(tariff) if tariff else self.plan.price())
         message = self.run.tell_apart(answer.message)
-        return self.hosting.labelled(answer if message is answer.message else replace(answer, message=message))
+        return answer if message is answer.message else replace(answer, message=message)
 
-    @contextmanager
-    def _counting(self, question: AskModel, reservation: Reservation) -> Iterator[None]:
-        """Count a request that is left before its end, with what is known of its usage."""
-        try:
-            yield
-        except GeneratorExit:
-            self.left = question.left[0] if question.left else unreported(1, self.plan.llm().tariff)
-            self.budget.settle(reservation, self.left, self.plan.price)
-            raise
+    def _failed(self, error: Exception, reservation: Reservation) -> Generator[Event | Question, None, ModelError]:
+        """Count a failed request with what is known of its usage. Raises an error that is not the model's."""
+        if not isinstance(error, ModelError):
+            self.budget.release(reservation)
+            raise error
+        spent = self._lost(error)
+        if spent.requests:
+            self.budget.settle(reservation, spent, self.plan.price)
+        elif error.status is not None:  # the server refused it; without a status it can still charge for it
+            self.budget.release(reservation)
+        yield from tell(self.run, RequestFailed(str(error), type(error).__name__, spent))
+        return error
 
     def _check_guards(self, question: AskModel, reservation: Reservation) -> Steps:
         """Raise the refusal or failure of a guardrail that checked the prompt meanwhile; the answer is discarded."""

@@ -16,10 +16,9 @@ from agentkit.agents.human_approval import answer_later, is_approver
 from agentkit.agents.result import GivenApprover
 from agentkit.agents.run_config import HandoffTarget, Instruction
 from agentkit.content import File, Image, worded
-from agentkit.decisions import Label
+from agentkit.decisions import Label, Level, SafetyLevel
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import suggestion
-from agentkit.levels import Level, SafetyLevel
 from agentkit.llm.client import LLM
 from agentkit.llm.detection import PROVIDERS
 from agentkit.llm.protocols.chat_format import typed_messages
@@ -34,7 +33,7 @@ from agentkit.messages import (
     without_extra,
 )
 from agentkit.safety.policy import Policy
-from agentkit.safety.rules import Rule, plain, rules_from
+from agentkit.safety.rules import Rule, plain
 from agentkit.sessions.context_window import Window
 from agentkit.sessions.session import Session
 from agentkit.suggestions import closest
@@ -196,11 +195,6 @@ def limits_from(given: Limits | None) -> Limits:
     return Limits() if given is None else checked("limits", given)
 
 
-def answers_from(output_type: Any, guardrails: Iterable[GuardrailFunction]) -> AnswerValidator:
-    """Create the answer rules. Raises ConfigError for an invalid type or check."""
-    return _RULES if output_type is None and guardrails == () else AnswerValidator.of_agent(output_type, guardrails)
-
-
 def policy_from(level: SafetyLevel, policy: Policy | None, rules: Iterable[Rule | Mapping[str, Any]] = ()) -> Policy:
     """The agent's policy. Raises ConfigError if `safety` contradicts the level of the policy, or if both have rules."""
     if policy is None:
@@ -259,10 +253,12 @@ def content_from(prompt: Prompt) -> Content:
         raise ConfigError(f"The prompt is empty: {prompt!r}. Pass a text, an Image, a File or the Path of one.")
     parts = (prompt,) if isinstance(prompt, _PARTS) else prompt
     if not isinstance(parts, list | tuple) or not parts or not all(isinstance(part, _PARTS) for part in parts):
-        states_date = isinstance(parts, Mapping) or (isinstance(parts, list | tuple) and any(map(_is_message, parts)))
+        is_conversation = isinstance(parts, Mapping) or (
+            isinstance(parts, list | tuple) and any(isinstance(part, Mapping | Message) for part in parts)
+        )
         hint = (
-            " To set a conversation, assign agent.history = [...] and pass the last message as the prompt."
-            if states_date
+            " A conversation is set with agent.history = [...], and its last text is the prompt."
+            if is_conversation
             else ""
         )
         raise ConfigError(
@@ -290,10 +286,6 @@ def _part(part: str | Image | File | Path) -> str | Image | File:
         raise ConfigError(f"The file {str(part)!r} of the prompt cannot be read: {error.strerror}.") from None
     except ValueError as error:
         raise ConfigError(f"{error}.") from None
-
-
-def _is_message(part: object) -> bool:
-    return isinstance(part, Mapping | Message)
 
 
 def conversation_from(messages: Iterable[Message | Mapping[str, Any]], tools: Toolset) -> list[Message]:
@@ -373,7 +365,9 @@ def attributes_from(given: Mapping[str, Any]) -> dict[str, Any]:
     own["listeners"] = listeners_from(given["listeners"])
     own["_llm"] = llm_from(given["llm"], given["model"], given["name"])
     own["policy"] = policy_from(SafetyLevel.of(given["safety"]), given["policy"], given["rules"])
-    own["_answers"] = answers_from(given["output_type"], given["guardrails"])
+    output_type, guardrails = given["output_type"], given["guardrails"]
+    has_rules = output_type is not None or guardrails != ()
+    own["_answers"] = AnswerValidator.of_agent(output_type, guardrails) if has_rules else _RULES
     check_rules(own["policy"], own["tools"])
     return own
 
@@ -388,11 +382,8 @@ def check_rules(policy: Policy, tools: Iterable[AnyTool]) -> None:
     An unknown name that is not a misspelling is accepted, because several agents can share one policy. The name of any
     tool in this process and of any shipped tool is accepted as well.
     """
-    rules = rules_from(policy.rules)
-    if not rules:
-        return
-    own = {tool.name: tool for tool in _with_inner(tools)}
-    for rule in rules:
+    own = {tool.name: tool for tool in _with_inner(tools)} if policy.rules else {}
+    for rule in policy.rules:
         _check_name(rule, own)
         _check_arguments(rule, own)
 

@@ -23,9 +23,8 @@ from agentkit.events import Event, LimitReached, Milestone, RequestFailed, RunEn
 from agentkit.llm.client import LLM
 from agentkit.llm.pricing import prices_under
 from agentkit.recording import TAPE, ScopedRecording, clock
-from agentkit.sessions.run_log import SessionRun
-from agentkit.sessions.run_state import RunState
 from agentkit.sessions.session import Session
+from agentkit.sessions.state import RunState
 from agentkit.sessions.store import SessionEntry
 from agentkit.usage import COUNTED_LIMITS, LIMITS, RESERVED_LIMITS, UNLIMITED, Limits, Price
 
@@ -35,7 +34,8 @@ class Job:
     """One prompt of a batch: its index from 0, how often an executor lost it, and the result so far if it had to wait.
 
     `saved` is the result so far, serialised for another process; `is_alone` is True if no other run of the batch is
-    active. `options` are those of each run; their `session` is the parent of the runs' sessions.
+    active. `options` are those of each run; their `session` is the parent of the runs' sessions. `answers` are those of
+    a person to the calls that wait in an earlier run.
     """
 
     index: int
@@ -45,6 +45,16 @@ class Job:
     saved: str = ""
     is_alone: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
+    answers: Any = None
+
+
+def answers_under(answers: Any, name: str) -> Any:
+    """The person's answers whose ids begin with `name/`, by the rest of the ids; or the one answer to all."""
+    if not isinstance(answers, Mapping):
+        return answers
+    parts = {str(key).partition("/")[::2]: value for key, value in answers.items()}
+    own = {rest: value for (first, rest), value in parts.items() if first == name}
+    return own.get("", own or None)
 
 
 @dataclass(slots=True)
@@ -155,7 +165,8 @@ class PromptRun:
         if earlier is None or earlier.status != "done":
             limit = used_up(self.share, price_teller(self.job.options.get("llm") or self.agent.llm))
             if limit is None:
-                return self.job.prompt if earlier is None else Resumption(earlier)
+                answers = self.job.answers if earlier is not None and earlier.status == "paused" else None
+                return self.job.prompt if earlier is None else Resumption(earlier, answers)
             run = _run_id(self.session) if earlier is None else earlier.run_id
             milestones = self.milestones or [_begun(self.agent, self.job)]
             earlier = stopped(self.agent, self.session, run, [*milestones, limit])
@@ -220,13 +231,10 @@ def rebuilt(
         try:
             value = rules.parse(progress.text)
         except ValueError as fault:
-            raise SessionError(
-                f"The answer stored in {session.name!r} does not match the agent's output type: {fault}"
-            ) from fault
-    record = agent.workspace.for_run(progress.record or None, label=agent.name, dry_run=agent.dry_run).record
-    run_ = SessionRun(session, run, progress, (), _nothing)
+            raise SessionError(f"The answer kept in {session.name!r} is not of the agent's type: {fault}") from fault
+    record = agent.workspace.for_run(progress.record or None, label=agent.name, dry_run=agent.dry_run).begun_record
     known = {"lead": ResumingAgent(agent, session), "record": record, "rules": rules}
-    return RunResult.of(run_, error or _error_of(progress), value, **known)
+    return RunResult.of(progress, run, (), error or _error_of(progress), value=value, **known)
 
 
 def _rules(agent: Runner, name: str) -> AnswerValidator:
@@ -341,7 +349,3 @@ def _begun(agent: Runner, job: Job) -> RunStarted:
         return RunStarted(agent.name, content_from(job.prompt))
     except AgentKitError:
         return RunStarted(agent.name, repr(job.prompt))
-
-
-def _nothing() -> None:
-    """Do nothing: a rebuilt run has no lock to release."""

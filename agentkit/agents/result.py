@@ -12,7 +12,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 from agentkit._dataclass import dataclass
 from agentkit.agents.guardrails import AnswerValidator
 from agentkit.decisions import Decision
-from agentkit.errors import AgentKitError, ConfigError, RunError, SessionError
+from agentkit.errors import AgentKitError, ConfigError, RunError, SessionError, short_traceback
 from agentkit.event_rendering import answer_text, count_text, tokens_text
 from agentkit.events import Event, EventDescription, Milestone, RunStatus, Severity, ToolCallFinished, token_counts
 from agentkit.llm.pricing import cost_of
@@ -20,10 +20,9 @@ from agentkit.messages import Content, Message
 from agentkit.redaction import redact
 from agentkit.safety.approval import Approval, ApprovalRequest, Approver, Said
 from agentkit.sessions.codec import decode, decode_message, encode, encode_part, from_line, to_line
-from agentkit.sessions.conversation import fault_in
 from agentkit.sessions.export import unmade_approvals
-from agentkit.sessions.run_log import SessionRun, is_record_of
-from agentkit.sessions.run_state import RunState, Step
+from agentkit.sessions.session import is_record_of
+from agentkit.sessions.state import RunState, Step, fault_in
 from agentkit.suggestions import closest
 from agentkit.tooling.run_context import ContextType, RunContext
 from agentkit.undo import Undone
@@ -125,8 +124,8 @@ class RunResult(Generic[T]):
     did not finish; None without either. `output` is the same, but raises an error without a value. `messages` are those
     of this run; `tool_calls` holds each call with its result, in the order requested; `error` says why the status is
     not `done`, `limit` which limit was hit; `pending` are the calls that wait for a person; `agent` is the agent that
-    led last; `record` is the record of changes in the workspace; `milestones` holds all milestones, `history` the
-    conversation before. `context` is the context of the run, `rules` its answer rules.
+    led last; `record` is the record of changes in the workspace, None without changes; `milestones` holds all
+    milestones, `history` the conversation before. `context` is the context of the run, `rules` its answer rules.
 
     A result can be pickled and copied, without its agent, context and rules, and without values of tool calls that
     cannot be pickled.
@@ -151,14 +150,6 @@ class RunResult(Generic[T]):
     rules: AnswerValidator | None = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def of(cls, run: SessionRun, error: AgentKitError | None, value: T | None, **known: Any) -> RunResult[T]:
-        """Create the result of a finished run; `known` holds further fields: lead, record, context, rules."""
-        result = cls.of_state(run.progress, run.id, run.history, error, value=value, **known)
-        if isinstance(error, RunError):
-            error.result = result
-        return result
-
-    @classmethod
     def from_json(cls, text: str) -> RunResult[Any]:
         """Load the run that `to_json` saved, to inspect its waiting calls; `agent.resume(result, answers)` resumes it.
 
@@ -167,10 +158,10 @@ class RunResult(Generic[T]):
         """
         run_id, progress, history = read_saved(text)
         why = "" if progress.ended is None else progress.ended.error
-        return RunResult.of_state(progress, run_id, history, RunError(why) if why else None, value=progress.text)
+        return RunResult.of(progress, run_id, history, RunError(why) if why else None, value=progress.text)
 
     @classmethod
-    def of_state(
+    def of(
         cls,
         progress: RunState,
         run_id: str,
@@ -178,8 +169,8 @@ class RunResult(Generic[T]):
         error: AgentKitError | None,
         **known: Any,
     ) -> RunResult[T]:
-        """Create the result from the run's state, with further fields."""
-        return cls(
+        """Create the result from the run's state; `known` holds further fields: value, lead, record, context, rules."""
+        result = cls(
             status=progress.status or "interrupted",
             messages=progress.valid_messages(),
             tool_calls=tuple(progress.tool_calls),
@@ -194,6 +185,9 @@ class RunResult(Generic[T]):
             history=history,
             **known,
         )
+        if isinstance(error, RunError):
+            error.result = result
+        return result
 
     def __getstate__(self) -> dict[str, Any]:
         """All fields except those bound to the process: agent, context and rules."""
@@ -322,12 +316,13 @@ class RunResult(Generic[T]):
 
     def raise_for_status(self) -> RunResult[T]:
         """Return the result if the run finished; raise its error otherwise."""
-        if self.error is not None:
-            raise self.error
-        if self.status == "paused":
-            waiting = "; ".join(pending.question for pending in self.pending)
-            raise RunError(f"The run waits for a person: {waiting} Continue with result.resume(answers).", self)
-        return self
+        with short_traceback:
+            if self.error is not None:
+                raise self.error
+            if self.status == "paused":
+                waiting = "; ".join(pending.question for pending in self.pending)
+                raise RunError(f"The run waits for a person: {waiting} Continue with result.resume(answers).", self)
+            return self
 
     def _lead(self) -> Any:
         if self.lead is None:

@@ -9,17 +9,16 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iter
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import field, replace
-from typing import Any, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 from agentkit import recording
 from agentkit._dataclass import dataclass
 from agentkit.agents.budget import Budget, ContextBudget, Spending
 from agentkit.agents.guardrails import AnswerValidator, Middleware
 from agentkit.agents.tool_policy import CallProgress, ToolPolicyContext
-from agentkit.decisions import Decision, Label
+from agentkit.decisions import Decision, Label, SafetyLevel
 from agentkit.errors import ConfigError
 from agentkit.events import Event
-from agentkit.levels import SafetyLevel
 from agentkit.llm.client import LLM
 from agentkit.llm.pricing import prices_under
 from agentkit.messages import ToolCall, ToolResult, ToolSpec
@@ -81,8 +80,9 @@ class RunConfig:
     """The configuration of an agent for one run; `lead` is the agent itself.
 
     `prepared_answer` returns the answer given on resume for a waiting call, once; other runs do not inherit it. `known`
-    holds agents that the program named in addition to the handoffs. `written` is the instruction returned by an
-    instruction function. `conditions` maps the conditions of the tools to the name of a tool that has them;
+    holds agents that the program named in addition to the handoffs. `record` is the id of the record of the run's
+    changes; empty if they are in the record of its caller. `written` is the instruction returned by an instruction
+    function. `conditions` maps the conditions of the tools to the name of a tool that has them;
     `policy_context.met` holds those that are met.
     """
 
@@ -97,6 +97,7 @@ class RunConfig:
     approve: Approver | None = None
     prepared_answer: Callable[[ToolCall], Approver | None] = _no_prepared_answer
     known: tuple[HandoffTarget, ...] = ()
+    record: str = ""
     written: str = ""
     conditions: Mapping[ToolCondition, str] = field(default_factory=dict)
     middleware: tuple[Middleware, ...] = ()
@@ -105,11 +106,6 @@ class RunConfig:
     def agent(self) -> str:
         """The agent's name."""
         return self.context.agent
-
-    @property
-    def order(self) -> str:
-        """The instruction as a text."""
-        return self.instruction if isinstance(self.instruction, str) else self.written
 
     @property
     def has_hosted(self) -> bool:
@@ -338,21 +334,37 @@ def _about(lead: HandoffTarget) -> str:
     return f" {lead.name}: {about}" if about else ""
 
 
-class DurableScope(Protocol):
+@dataclass(frozen=True, slots=True)
+class BatchScope:
+    """A batch of a durable function: the session above those of its runs, and the answers to their waiting calls.
+
+    `run` returns the results of `start`, or leaves the function if a run waits for a person.
+    """
+
+    session: Session
+    answers: Callable[[], Any]
+    run: Callable[[Callable[[], list[Any]]], list[Any]]
+
+
+class DurableScope(ABC):
     """A durable function that runs: the runs of agents in its code are stored in its session."""
 
     @property
+    @abstractmethod
     def is_here(self) -> bool:
         """Whether the current code is that of the function."""
 
+    @abstractmethod
     def events(self, agent: Any, prompt: Any, **given: Any) -> Generator[Event, None, None]:
         """The events of a run of an agent, which is continued or not repeated if it is stored."""
 
+    @abstractmethod
     def aevents(self, agent: Any, prompt: Any, **given: Any) -> AsyncGenerator[Event, None]:
         """Async version of `events`."""
 
-    def map_session(self, agent: Any) -> Session:
-        """The session of a batch."""
+    @abstractmethod
+    def map_runs(self, agent: Any) -> BatchScope:
+        """The place of a batch."""
 
 
 DURABLE: ContextVar[DurableScope | None] = ContextVar("agentkit_durable", default=None)

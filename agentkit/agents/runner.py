@@ -15,8 +15,7 @@ from agentkit import recording
 from agentkit._dataclass import dataclass
 from agentkit.agents import options
 from agentkit.agents.budget import Budget, ContextBudget
-from agentkit.agents.drivers import adrive, drive
-from agentkit.agents.effects import AskModel, Steps, UseTools
+from agentkit.agents.effects import AskModel, Steps, UseTools, adrive, drive
 from agentkit.agents.guardrails import AnswerValidator, Middleware, PartialAnswer
 from agentkit.agents.human_approval import approver_in, check_approver, check_waiting, with_answers
 from agentkit.agents.loop import RunLoop
@@ -48,7 +47,7 @@ from agentkit.agents.run_config import (
 from agentkit.agents.tool_calls import unknown_agent
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext
 from agentkit.errors import Cancelled, ConfigError, ReplayError, RunError, SessionError
-from agentkit.event_rendering import content_text, error_text, one_line
+from agentkit.event_rendering import content_text, error_text
 from agentkit.events import (
     Event,
     HandedOff,
@@ -65,11 +64,11 @@ from agentkit.llm.client import LLM
 from agentkit.messages import Content, Response, ToolResult
 from agentkit.safety.approval import Grants
 from agentkit.safety.data_flow import labels_of
-from agentkit.sessions.run_log import SessionRun
-from agentkit.sessions.run_state import RunState
-from agentkit.sessions.session import Session
-from agentkit.tooling.run_context import ContextType, RunContext
+from agentkit.sessions.session import Session, SessionRun
+from agentkit.sessions.state import RunState
+from agentkit.tooling.run_context import ContextType, RunContext, RunResources
 from agentkit.tracing.listeners import (
+    NOWHERE,
     ContextListener,
     Listener,
     ModelRequest,
@@ -96,7 +95,9 @@ class ActiveRun:
         self._agent, self._session, self._run, self._loop = agent, task.session, run, loop
         self._parent = LINEAGE.get().context.run
         self._is_over = False
-        self._partial_answer = PartialAnswer(lambda: loop.plan.answers)
+        self._origin: tuple[tuple[object, ...], Origin] = ((), NOWHERE)
+        self._resources = loop.plan.context.resources or RunResources()
+        self._partial_answer: PartialAnswer | None = None
         loop.inbox = task.inbox
         around = [listener for listener in agent.listeners if is_surrounding(listener)]
         self.steps = self._attached(steps, around) if around else steps
@@ -110,21 +111,29 @@ class ActiveRun:
                 self._emit(RunLeft("" if isinstance(error, GeneratorExit) else error_text(error)), is_last=True)
         finally:
             self._agent.count_usage(self._loop.asking.left)
+            self._resources.close()
             self._run.close()
 
     def origin(self) -> Origin:
         """The origin of the current events of the run."""
-        loop, session = self._loop, self._session
-        described = getattr(loop.plan.lead, "description", None) or ""
-        return Origin(
-            loop.run.id, loop.plan.agent, self._parent, stored_name(session), loop.iteration, description=described
-        )
+        loop = self._loop
+        agent, name = loop.plan.agent, stored_name(self._session)
+        place = (loop.plan.lead, agent, name, loop.iteration)
+        if self._origin[0] != place:  # built once for all events of an iteration
+            described = getattr(loop.plan.lead, "description", None) or ""
+            origin = Origin(loop.run.id, agent, self._parent, name, loop.iteration, description=described)
+            self._origin = place, origin
+        return self._origin[1]
 
     def events(self, event: Event, *, streaming: bool) -> list[Event]:
         """Store and emit an event of the loop; returns the events for the caller. A failure is noted in `failure`."""
         caught: list[Event] = []
+        events: tuple[Event, ...] = (event,)
         try:
-            for each in self._partial_answer.with_partial_output(event) if streaming else (event,):
+            if streaming:
+                self._partial_answer = self._partial_answer or PartialAnswer(lambda: self._loop.plan.answers)
+                events = self._partial_answer.with_partial_output(event)
+            for each in events:
                 caught += [each] if self._process(each) else []
         except Exception as error:
             self.failure = error
@@ -246,7 +255,7 @@ Work = Prompt | Resumption | None
 """The input of a run: a prompt, a run to resume, or None to answer the last message of the conversation."""
 
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
-_MAX_LABEL_SOURCE_CHARS = 2_000
+_MAX_LABEL_CHARS = 2_000
 _STOPPED = "The run was stopped. Its work is stored, and agent.resume() continues it."
 
 
@@ -414,7 +423,7 @@ class Runner(HandoffTarget):
         depth, is_dry = LINEAGE.get().depth, policy_context.workspace.dry_run
         above = ParentRun(None, policy_context.policies[1:], other.approve, depth, is_dry, policy_context.above)
         context = replace(other.context, agent=self.name)
-        plan = self._plan(context, policy_context.workspace.record.id, above, self._client(None, other.llm))
+        plan = self._plan(context, policy_context.workspace.record_id, above, self._client(None, other.llm))
         return replace(plan, answers=plan.answers.or_type_of(other.answers), known=other.known)
 
     def _plan(
@@ -427,35 +436,36 @@ class Runner(HandoffTarget):
         is_new: bool = False,
         prompt: str = "",
     ) -> RunConfig:
-        is_dry = self.dry_run or self.workspace.dry_run or above.dry_run
-        label = f"{self.name}: {one_line(prompt[:_MAX_LABEL_SOURCE_CHARS])}" if prompt else self.name
-        workspace = self._caller_workspace(above.workspace, is_dry=is_dry)
-        workspace = workspace or self.workspace.for_run(record, label, dry_run=is_dry, is_new=is_new)
+        own, workspace = self.workspace, above.workspace
+        is_dry = self.dry_run or own.dry_run or above.dry_run
+        is_elsewhere = workspace is None or (own.is_fixed and own.folder != workspace.folder)
+        if workspace is None or is_elsewhere or workspace.dry_run != is_dry:
+            workspace = own.for_run(record, f"{self.name}: {prompt}".removesuffix(": "), dry_run=is_dry, is_new=is_new)
+        else:  # the run of an agent as a tool records its changes with those of its caller
+            record = ""
         tools = self.tools.within(workspace)
         if self.handoff_targets:
             tools = tools + handoff_tools(self.handoff_targets.values())
         tools, specs = offered(tools)
-        policies, grants = (self.policy, *above.policies), self._grants.for_run()
-        asks = self.unlabelled == "ask"
+        policies, grants, asks = (self.policy, *above.policies), self._grants.for_run(), self.unlabelled == "ask"
         read = above.read | getattr(self.instruction, "labels", frozenset())
         policy_context = ToolPolicyContext(
             tools, policies, grants, workspace, read, context=context, asks_about_unlabelled=asks
         )
-        approve, found = approver_in(context, self.approve, above), conditions_of(tools)
-        order, rules, room = self.instruction, self._answers.within(context), self._room
-        layers = tuple(each.within(context) for each in self._middleware)
         return RunConfig(
-            self, context, order, specs, policy_context, llm, rules, room, approve, conditions=found, middleware=layers
+            self,
+            context,
+            self.instruction,
+            specs,
+            policy_context,
+            llm,
+            self._answers.within(context),
+            self._room,
+            approver_in(context, self.approve, above),
+            record=record,
+            conditions=conditions_of(tools),
+            middleware=tuple(each.within(context) for each in self._middleware),
         )
-
-    def _caller_workspace(self, above: Workspace | None, *, is_dry: bool) -> Workspace | None:
-        """The workspace of the caller of this agent as a tool, whose run then records the changes of both.
-
-        None without a caller, and if this agent has another folder.
-        """
-        own = self.workspace
-        is_shared = above is not None and above.dry_run == is_dry and (not own.is_fixed or own.folder == above.folder)
-        return above if is_shared else None
 
     def events(
         self, prompt: Work, *, streaming: bool = False, **given: Unpack[RunArguments]
@@ -511,13 +521,14 @@ class Runner(HandoffTarget):
         **client: Any,
     ) -> _Task:
         """Validate the arguments of a run. Raises ConfigError for an invalid one, NoProvider without a provider."""
-        earlier = prompt if isinstance(prompt, Resumption) else Resumption()
-        known = (context, earlier.context, self.context, LINEAGE.get().context.value)
+        earlier = prompt if isinstance(prompt, Resumption) else None
+        rules, most_iterations = (earlier.rules, earlier.max_iterations) if earlier else (None, None)
+        known = (context, earlier and earlier.context, self.context, LINEAGE.get().context.value)
         context = next((each for each in known if each is not None), None)
         model = options.checked_optional("model", client.get("model"))
         given = options.llm_from(client.get("llm"), model)
         plan = LINEAGE.get().plan
-        talk = _opened(session) or earlier.session or self._conversation(context, is_new=earlier is not prompt)
+        talk = _opened(session) or (earlier and earlier.session) or self._conversation(context, is_new=earlier is None)
         if prompt is None:
             work: Content | Resumption = options.unanswered(talk)
         else:
@@ -528,8 +539,8 @@ class Runner(HandoffTarget):
             options.checked_optional("limits", limits),
             context,
             self._client(given if model is None else LLM(model=model), None if plan is None else plan.llm),
-            earlier.rules if output_type is None else AnswerValidator.of_run(output_type),
-            options.checked_optional("max_iterations", max_iterations) or earlier.max_iterations,
+            rules if output_type is None else AnswerValidator.of_run(output_type),
+            options.checked_optional("max_iterations", max_iterations) or most_iterations,
         )
         _ = task.llm()
         for each in team_of(self):
@@ -555,7 +566,8 @@ class Runner(HandoffTarget):
         for tool in self.tools:
             tool.check_context(context)
         self._answers.check_context(context)
-        check_approver(self.approve, context)
+        if self.approve is not None:
+            check_approver(self.approve, context)
         for layer in self._middleware:
             layer.check_context(context)
         if self._model is not None or self._llm is not None:
@@ -640,10 +652,18 @@ class Runner(HandoffTarget):
         stops, stopped_above = self._stops, lineage.context.stopping
         session = stored_name(task.session)
         context = RunContext(
-            task.context, self.name, run.id, session, stopping=lambda: self._stops != stops or stopped_above()
+            task.context,
+            self.name,
+            run.id,
+            session,
+            stopping=lambda: self._stops != stops or stopped_above(),
+            resources=RunResources(),
         )
         record = run.progress.record
-        label = "" if isinstance(task.prompt, Resumption) else content_text(task.prompt)
+        prompt = task.prompt
+        if not isinstance(prompt, str):
+            prompt = "" if isinstance(prompt, Resumption) else content_text(prompt)
+        label = prompt[:_MAX_LABEL_CHARS]
         plan = self._plan(context, record or run.new_record_id(), lineage, task.llm, is_new=not record, prompt=label)
         return plan if task.rules is None else replace(plan, answers=plan.answers.or_type_of(task.rules))
 

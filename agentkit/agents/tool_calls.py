@@ -53,8 +53,8 @@ from agentkit.messages import (
 from agentkit.redaction import redact
 from agentkit.safety.approval import Approval
 from agentkit.safety.data_flow import labels_of
-from agentkit.sessions.run_log import SessionRun
-from agentkit.sessions.run_state import INTERRUPTED, Step
+from agentkit.sessions.session import SessionRun
+from agentkit.sessions.state import INTERRUPTED, Step
 from agentkit.tooling import execution
 from agentkit.tooling.results import failure, returned, with_handle
 from agentkit.tooling.signature import instance_of, is_asynchronous
@@ -63,6 +63,9 @@ from agentkit.tooling.tool import Tool
 _NOTE = "\n\n[Note: "
 _EDITED = "a person changed the arguments of this call to "
 _AGAIN = "this call with these arguments has already returned this result; do something else, or answer"
+
+_FIRST_NOTE = 2
+"""The earliest repetition at which the note is added, whatever the limit."""
 
 _Key = tuple[str, str]
 
@@ -91,10 +94,11 @@ class ResultNotes:
         notes = []
         result = self.labelled(result)
         before = self.earlier.get(_content_without_notes(result), 0)
-        result = with_handle(result, self.call.id)
+        if result.whole is not None:
+            result = with_handle(result, self.call.id)
         if self.is_edited:
             notes.append(f"{_EDITED}{self.call.arguments}")
-        if self.repeated_calls and before + 1 >= _noted_at(self.repeated_calls):
+        if self.repeated_calls and before + 1 >= max(self.repeated_calls, _FIRST_NOTE):
             notes.append(_AGAIN)
         return replace(result, content=f"{result.content}{_NOTE}{'; '.join(notes)}.]") if notes else result
 
@@ -123,7 +127,7 @@ class Repeats:
     def broken(self, repeated_calls: int | None) -> tuple[int, str] | None:
         """The highest repeat count and its tool, once it is `repeated_calls` beyond the note to the model."""
         self._read_on()
-        if not repeated_calls or self._most[0] < _noted_at(repeated_calls) + repeated_calls:
+        if not repeated_calls or self._most[0] < max(repeated_calls, _FIRST_NOTE) + repeated_calls:
             return None
         return self._most
 
@@ -139,11 +143,6 @@ class Repeats:
                 self._since[key, said] += 1
                 self._most = max(self._most, (self._since[key, said], used.call.name))
         self._read = len(self._calls)
-
-
-def _noted_at(repeated_calls: int) -> int:
-    """The repetition at which the note is added; at least the second call."""
-    return max(repeated_calls, 2)
 
 
 def _content_without_notes(result: ToolResult) -> str:
@@ -459,9 +458,10 @@ class ToolCallBatch:
             yield from tell(self.run, ToolCallFinished(step.call, error))
             return None
         judged = yield from self._persons.decided(step, read)
-        if judged is None or not (yield from self._may_go_on(judged, step, read)):
+        if judged is None or (step.inner and not (yield from self._may_go_on(judged, step, read))):
             return None
-        judged = judged if self.within else _with_progress(judged, step)
+        if isinstance(judged.tool, PausingTool) and not self.within:
+            judged = _with_progress(judged, judged.tool, step)
         yield from tell(self.run, ToolCallStarted(judged.call, judged.decision))
         telling = self._notes_on(judged, step, read)
         if not judged.decision.allowed:
@@ -502,7 +502,7 @@ class ToolCallBatch:
         an agent, as the agent asked. The agent judges the call again when it resumes.
         """
         inner = step.within
-        if inner is step or inner.answer is not None or not judged.decision.allowed:
+        if inner.answer is not None or not judged.decision.allowed:
             return True
         if not isinstance(judged.tool, CallingTool):
             return (yield from replace(self._persons, within=step.call.name).relayed(inner))
@@ -537,7 +537,8 @@ class ToolCallBatch:
         lineage = ParentRun(
             self.budget, self.policy_context.policies, plan.approve, 0, is_dry, known, None, context, plan
         )
-        question = UseTools(calls, {}, self.budget.seconds_left, lineage)
+        left = self.budget.seconds_left
+        question = UseTools(calls, {}, None if math.isinf(left) else max(left, 0.001), lineage)
         postponed: list[ToolCallPostponed] = []
         try:
             yield question
@@ -601,13 +602,13 @@ def messages_of(made: Sequence[MadeCall]) -> list[Message]:
     return told
 
 
-def _with_progress(judged: JudgedCall, step: Step) -> JudgedCall:
+def _with_progress(judged: JudgedCall, tool: PausingTool[..., Any], step: Step) -> JudgedCall:
     """The call with its progress attached, if calls that it makes can wait.
 
     They can wait in a top-level run, and in the run of an agent whose own tool call can wait.
     """
-    tool, waits, above = judged.tool, step.within, LINEAGE.get()
-    if not isinstance(tool, PausingTool) or (above.depth and above.call_progress is None):
+    waits, above = step.within, LINEAGE.get()
+    if above.depth and above.call_progress is None:
         return judged
     known = () if waits is step else (waits.postponed, waits.answer)
     call_progress = CallProgress(judged.call.name, step.made, tuple(each for each in known if each is not None))

@@ -19,17 +19,15 @@ from typing import Any, Protocol
 from agentkit import settings
 from agentkit._dataclass import dataclass
 from agentkit.agents.guardrails import Middleware, asurrounded, surrounded
-from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict, strictest
+from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, SafetyLevel, Verdict, strictest
 from agentkit.errors import AgentKitError, ToolError, UnknownTool
 from agentkit.event_rendering import visible
 from agentkit.events import Milestone
-from agentkit.levels import SafetyLevel
 from agentkit.messages import MadeCall, Message, Pause, ToolCall, ToolResult
 from agentkit.safety.approval import Grants
 from agentkit.safety.data_flow import judge_flow, labels_of, said_in
-from agentkit.safety.paths import NO_FACTS, CallFacts, Located, Place
+from agentkit.safety.paths import HOME, NO_FACTS, CallFacts, Located, Place
 from agentkit.safety.policy import BY_LEVEL, NEEDS_APPROVAL, Policy
-from agentkit.safety.rules import rules_from
 from agentkit.tooling.results import BAD_ARGUMENTS, UNKNOWN_TOOL, denial, failure
 from agentkit.tooling.run_context import RunContext, ToolCondition
 from agentkit.tooling.tool import Tool
@@ -111,8 +109,6 @@ def _texts(value: Any, levels: int = 4) -> Iterator[str]:
 
 
 def _absolute(paths: list[str], folder: str) -> Iterator[str]:
-    from agentkit.safety.shell.variables import HOME
-
     home = settings.environment().get("HOME", HOME)
     for path in paths:
         place = f"{home}{path.removeprefix(HOME)}" if path.startswith(HOME) else path
@@ -310,6 +306,8 @@ class JudgedCall:
         """The result of a call that is denied, or whose approval was bound to what has changed since."""
         if not self.decision.allowed:
             return self.refusal()
+        if not self.bound:
+            return None
         tool = self.tool
         lapsed = lapse(self.decision, self.bound, lambda: "" if tool is None else tool.preview(self.arguments).diff)
         return None if lapsed is None else self.amend(denial(self.call.name, lapsed))
@@ -366,10 +364,10 @@ def judge_call(call: ToolCall, policy_context: ToolPolicyContext, read: Sequence
     if policy_context.workspace.dry_run:
         level = own.level or tool.level
         if level is SafetyLevel.SYSTEM and not tool.is_in_workspace:
-            return JudgedCall(call, _not_in_dry_run(tool.name))
-        if (
-            tool.is_in_workspace
-        ):  # nothing changes, so no approval is needed; tools outside the workspace still send data
+            reason = f"This is a dry run, and nobody can tell what {tool.name} would change."
+            remedy = "Say what you would have done with it."
+            return JudgedCall(call, Decision(Verdict.DENY, "dry-run", reason, remedy=remedy))
+        if tool.is_in_workspace:  # nothing changes, so no approval is needed; other tools still send data
             own = replace(own, level=min(level, *(policy.level for policy in policy_context.policies)))
     try:
         spelled = tool.canonical(arguments) if arguments else arguments  # invalid arguments are empty
@@ -380,7 +378,8 @@ def judge_call(call: ToolCall, policy_context: ToolPolicyContext, read: Sequence
             decision = judge_flow(read, tool.name, _written(tool, arguments), decision, policy_context.above, brought)
     except RecursionError:
         return JudgedCall(call, Decision(Verdict.DENY, BAD_ARGUMENTS, "The arguments nest too deeply to be judged."))
-    return JudgedCall(call, decision, tool, arguments, expected=expected_folders(arguments, places))
+    expected = expected_folders(arguments, places) if places.arguments else {}
+    return JudgedCall(call, decision, tool, arguments, expected=expected)
 
 
 def _judged_by_all(
@@ -420,11 +419,6 @@ def _written(tool: Tool[..., Any], arguments: Mapping[str, Any]) -> Mapping[str,
     return {name: value if name in known else {name: value} for name, value in written.items()}
 
 
-def _not_in_dry_run(tool: str) -> Decision:
-    reason = f"This is a dry run, and the changes of {tool} cannot be predicted."
-    return Decision(Verdict.DENY, "dry-run", reason, remedy="Describe what you would have done with it.")
-
-
 _MOST_PATHS = 1_000
 
 
@@ -432,7 +426,7 @@ def places_of(
     tool: Tool[..., Any], arguments: Mapping[str, Any], policies: Sequence[Policy], workspace: Workspace
 ) -> CallFacts:
     """Resolve the path arguments that a rule about this tool tests."""
-    rules = [rule for policy in policies for rule in rules_from(policy.rules) if rule.is_about(tool.name)]
+    rules = [rule for policy in policies for rule in policy.rules if rule.is_about(tool.name)]
     tested = {name for rule in rules for name in (*rule.folders, *(rule.where.keys() & set(tool.paths)))}
     if tested.isdisjoint(arguments):
         return NO_FACTS

@@ -18,6 +18,7 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.atomic_write import store
+from agentkit.cli.options import JSON
 from agentkit.cli.terminal import ANSWERED, StatusLine, clean, document_text, line_text, tell
 from agentkit.decisions import Verdict
 from agentkit.errors import AgentKitError, ConfigError
@@ -266,7 +267,7 @@ def approvals(context: click.Context) -> None:
 
 
 @approvals.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@JSON
 def list_approvals(*, as_json: bool) -> None:
     """List the kept approvals, oldest first: id, time, calls and folder."""
     kept = KeptApprovals().load()

@@ -16,9 +16,10 @@ from agentkit.agents.budget import RESUME_HINT, UNKNOWN_PRICE
 from agentkit.agents.result import RunFinished, RunResult
 from agentkit.atomic_write import write_whole
 from agentkit.cli.approvals import KeptApprovals, asking
-from agentkit.cli.ask_options import FILE, RECORD, AskOptions, conversing, question_of, text_of
+from agentkit.cli.ask_options import RECORD, AskOptions, conversing, question_of, text_of, with_options
 from agentkit.cli.conversations import brief_session, chosen_session, continues, is_brief, keep, new_session
 from agentkit.cli.display import call_line, json_line, missed_line, run_document, started_line, was_refused
+from agentkit.cli.options import FILE
 from agentkit.cli.settings import Settings
 from agentkit.cli.terminal import (
     ANSWERED,
@@ -78,23 +79,23 @@ Exit codes: 0 answered, 1 failed, 2 usage or configuration, 3 a limit,
 """
 
 
+_OUTPUT = (
+    click.option(
+        "--schema", metavar="FIELDS", help="Answer with JSON of these fields, 'name, age int', or of FILE.py:CLASS."
+    ),
+    click.option("-o", "--output", type=FILE, metavar="FILE", help="Write the answer to a file."),
+    RECORD,
+    click.option("--no-stream", is_flag=True, help="Show the answer only when it is complete."),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON document: answer, tool calls and usage."),
+    click.option("--jsonl", "as_jsonl", is_flag=True, help="Print events as they happen, a JSON object a line."),
+    click.option("-q", "--quiet", is_flag=True, help="Do not show tool calls."),
+    click.option("-v", "--verbose", is_flag=True, help="End with a line of tokens, cost and duration."),
+)
+
+
 def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that select the form of the answer."""
-    options = (
-        click.option(
-            "--schema", metavar="FIELDS", help="Answer with JSON of these fields, 'name, age int', or of FILE.py:CLASS."
-        ),
-        click.option("-o", "--output", type=FILE, metavar="FILE", help="Write the answer to a file."),
-        RECORD,
-        click.option("--no-stream", is_flag=True, help="Show the answer only when it is complete."),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON document: answer, tool calls and usage."),
-        click.option("--jsonl", "as_jsonl", is_flag=True, help="Print events as they happen, a JSON object a line."),
-        click.option("-q", "--quiet", is_flag=True, help="Do not show tool calls."),
-        click.option("-v", "--verbose", is_flag=True, help="End with a line of tokens, cost and duration."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+    return with_options(_OUTPUT, command)
 
 
 @click.command(short_help="Ask a question (this is the default).", epilog=_EXAMPLES)
@@ -407,14 +408,17 @@ def _result(agent: Agent[Any], prompt: Content | Resumption, screen: Screen, *, 
 @contextmanager
 def _taped(order: AskOptions, agent: Agent[Any], screen: Screen, output: Output) -> Iterator[None]:
     """Record the block, and write its milestones as JSON lines, as the options say."""
-    from agentkit.testing.scripted_llm import record
 
     def write(line: str) -> None:
         screen.end_line()
         output.write(line)
 
     with ExitStack() as stack:
-        recorder = stack.enter_context(record(order.record)) if order.record is not None else None
+        recorder = None
+        if order.record is not None:
+            from agentkit.testing.scripted_llm import record
+
+            recorder = stack.enter_context(record(order.record))
         if order.as_jsonl:
             stack.enter_context(active(JSONLinesOutput(write, agent.session.name, recorder)))
         yield
@@ -473,7 +477,7 @@ Examples:
 
 
 @click.command(epilog=_RUN_EXAMPLES, short_help="Ask the agent in a Python or text file.")
-@click.argument("file", type=click.Path(path_type=Path), metavar="FILE[:NAME]")
+@click.argument("file", type=FILE, metavar="FILE[:NAME]")
 @click.argument("question", nargs=-1, metavar="[QUESTION | @FILE | -]...")
 @conversing
 @output_options

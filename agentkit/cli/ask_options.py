@@ -18,8 +18,10 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.cli.config import find_template, template_names
+from agentkit.cli.loaders import parted, run_file
 from agentkit.cli.options import (
     COLLECTIONS,
+    FILE,
     PLACE,
     WholeNumber,
     limits_option,
@@ -27,15 +29,13 @@ from agentkit.cli.options import (
     session_names,
     tool_names,
 )
-from agentkit.cli.programs import parted, run_file
 from agentkit.cli.settings import Settings, limit_of, option_value, settings_here, split_names
 from agentkit.content import File, Image, part_of, quoted_file
+from agentkit.decisions import SafetyLevel
 from agentkit.event_rendering import suggestion
-from agentkit.levels import SafetyLevel
 from agentkit.messages import Content
 from agentkit.text_encoding import decode_text, split_lines
 
-FILE = click.Path(path_type=Path)
 Command = Callable[..., Any]
 
 _ANSWERING = (
@@ -73,7 +73,7 @@ _ANSWERING = (
         "--safety",
         metavar="LEVEL",
         shell_complete=safety_levels,
-        help="The level that runs without approval: safe, network (default), system.",
+        help="What runs without approval: safe, network (default), system.",
     ),
     limits_option(
         "The limits of a run: cost (US dollars), seconds, iterations, tool_calls, calls_per_response, "
@@ -111,15 +111,16 @@ RECORD = click.option(
 
 def answering(command: Command) -> Command:
     """Add the options that select the model, its tools and the limits of a run."""
-    return _with(_ANSWERING, command)
+    return with_options(_ANSWERING, command)
 
 
 def conversing(command: Command) -> Command:
     """Add the options of `answering` and those for approval, dry runs, sessions and traces."""
-    return _with((*_ANSWERING, *_CONVERSING), command)
+    return with_options((*_ANSWERING, *_CONVERSING), command)
 
 
-def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> Command:
+def with_options(options: Sequence[Callable[[Command], Command]], command: Command) -> Command:
+    """Add options to a command, in this order."""
     return reduce(lambda done, option: option(done), reversed(options), command)
 
 
@@ -309,7 +310,7 @@ def _unescaped(word: str) -> str:
 def _read(word: str) -> str | Image | File:
     is_piped = word == _PIPED
     try:
-        data = _piped() if is_piped else Path(word[1:]).read_bytes()
+        data = (b"" if sys.stdin is None else sys.stdin.buffer.read()) if is_piped else Path(word[1:]).read_bytes()
         part = part_of(data if is_piped else Path(word[1:]))
     except OSError as error:
         raise click.UsageError(
@@ -329,10 +330,6 @@ def _near_file(name: str) -> str:
     except OSError:
         return ""
     return suggestion(name, names, 0.6)
-
-
-def _piped() -> bytes:
-    return b"" if sys.stdin is None else sys.stdin.buffer.read()
 
 
 def decoded(data: bytes, complaint: str) -> str:
@@ -371,7 +368,14 @@ def answer_type(text: str) -> Any:
     """
     file, name = parted(text)
     if name or file.suffix == ".py":
-        return _written_in(file, name)
+        found = run_file(file)
+        if name in found:
+            return found[name]
+        own = [
+            each for each, value in found.items() if isinstance(value, type) and value.__module__ == found["__name__"]
+        ]
+        asked = f"There is no {name!r} in {file}." if name else f"{file} has several classes."
+        raise click.UsageError(f"{asked} Name one: --schema {file}:NAME. Its classes: {', '.join(own) or 'none'}.")
     if text.lstrip().startswith("{") or file.suffix == ".json":
         raise click.UsageError(
             f"--schema takes fields, or a class as FILE.py:NAME, not a JSON schema. Write: {EXAMPLE!r}"
@@ -385,15 +389,6 @@ def answer_type(text: str) -> Any:
     except TypeError as error:  # duplicate field names
         raise click.UsageError(f"--schema cannot be used: {error}.") from None
     return GenericAlias(list, kind) if several else kind
-
-
-def _written_in(file: Path, name: str) -> Any:
-    found = run_file(file)
-    if name in found:
-        return found[name]
-    own = [each for each, value in found.items() if isinstance(value, type) and value.__module__ == found["__name__"]]
-    asked = f"There is no {name!r} in {file}." if name else f"{file} has several classes."
-    raise click.UsageError(f"{asked} Name one: --schema {file}:NAME. Its classes: {', '.join(own) or 'none'}.")
 
 
 def _fields(text: str) -> Iterator[tuple[str, Any]]:

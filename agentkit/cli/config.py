@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentkit._dataclass import dataclass
-from agentkit.cli.options import COLLECTIONS
+from agentkit.cli.options import COLLECTIONS, JSON
 from agentkit.cli.settings import SettingsFile, check_project, current_folder, is_ours, parsed, templates_folder
 from agentkit.cli.terminal import clean, document_text, tell
 from agentkit.errors import ConfigError
@@ -25,7 +25,7 @@ _EXAMPLE = """\
 # Keys are not settings; store them with: agentkit keys set openai
 {where}
 # tools = ["core", "web"]          # tools and collections: {collections}
-# safety = "network"               # runs without approval: safe, network{system}
+# safety = "network"               # what runs without approval: safe, network{system}
 # session = "work"                 # always use this session; false stores nothing
 # instruction = "Answer briefly."  # the instruction for the model
 # trace = "trace.jsonl"            # write the events of runs to this file, one per line
@@ -65,7 +65,7 @@ def show_paths() -> None:
 
 
 @config.command("show")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@JSON
 def show_settings(*, as_json: bool) -> None:
     """Show each setting, and where its value came from. Nothing secret is shown."""
     from agentkit.cli.settings import settings_here
@@ -163,7 +163,7 @@ def _trust_told(project: SettingsFile) -> str:
 
 def _shown(key: str, value: Any) -> Any:
     """A value as JSON data, without secrets."""
-    from agentkit.levels import SafetyLevel
+    from agentkit.decisions import SafetyLevel
     from agentkit.llm.endpoint import shown_url
     from agentkit.redaction import redact
 
@@ -274,7 +274,7 @@ def _files() -> Iterator[Path]:
 
 
 @click.command(short_help="List the templates for -T.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@JSON
 def templates(*, as_json: bool) -> None:
     """List the templates: name, parameters, description and file.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agentkit.cli.terminal import SCHEMA_VERSION, clean, escaped, line_text
 from agentkit.decisions import Verdict
 from agentkit.event_rendering import answer_in, arguments_in, arguments_text, is_shallow, json_value
+from agentkit.safety.approval import APPROVED
 from agentkit.safety.policy import RAISE_LEVEL
 from agentkit.workspace import safe_open
 
@@ -64,9 +65,12 @@ def shell_remedy(text: str) -> str:
 
 
 def judgment_text(result: ToolResult) -> str:
-    """The verdict on a tool call and its rule; empty without a decision."""
+    """The verdict on a tool call, or that it was approved, and its rule; empty without a decision."""
     decision = result.decision
-    return "" if decision is None else f"{decision.verdict}: {line_text(decision.rule)}"
+    if decision is None:
+        return ""
+    verdict = "approved" if decision.allowed and decision.reason.startswith(APPROVED) else decision.verdict
+    return f"{verdict}: {line_text(decision.rule)}"
 
 
 def value_text(result: ToolResult) -> str:

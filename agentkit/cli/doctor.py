@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from agentkit._dataclass import dataclass
-from agentkit.cli.terminal import ANSWERED, FAILED, clean, document_text, fitted
+from agentkit.cli.options import JSON
+from agentkit.cli.terminal import ANSWERED, FAILED, at_a_shell, clean, document_text, fitted
 from agentkit.installation import install_command
 from agentkit.settings import environment
 
 if TYPE_CHECKING:
     from agentkit.llm.client import LLM
-    from agentkit.sandbox.isolation import Boundary
     from agentkit.sandbox.process import ProcessOutcome
     from agentkit.sandbox.python import PythonOutcome
     from agentkit.usage import Price
@@ -43,7 +43,7 @@ class Finding:
 
 
 @click.command(short_help="Check the installation, and name the next step.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@JSON
 def doctor(*, as_json: bool) -> int:
     """Check provider, isolation and packages, grouped by use, and name the next step."""
     from concurrent.futures import ThreadPoolExecutor
@@ -130,7 +130,7 @@ def _provider() -> Iterator[Finding]:
     try:
         about = settings_here().llm().describe()
     except AgentKitError as error:
-        yield Finding("provider", "missing", "none", " ".join(str(error).split()))
+        yield Finding("provider", "missing", "none", at_a_shell(" ".join(str(error).split())))
         return
     yield Finding("provider", "ok", f"{about.provider}, decided by {about.decided_by}")
     yield Finding("model", "ok", f"{about.model} {'on' if about.endpoint == 'this machine' else 'at'} {about.endpoint}")
@@ -169,16 +169,13 @@ def _tried(name: str, attempt: Callable[[], ProcessOutcome | PythonOutcome]) -> 
         if unsearched:
             found = f"runs, but secrets of this folder may stay readable, because {unsearched}"
             return Finding(name, "missing", found, "use a smaller folder as workspace")
-        return _isolation(name, outcome.boundary)
+        boundary = outcome.boundary
+        if boundary.is_strong:
+            return Finding(name, "ok", f"runs isolated: {boundary.describe()}")
+        missing = ", ".join(boundary.missing)
+        fix = _ISOLATION_FIX if sys.platform == "linux" else "strong isolation needs Linux"
+        return Finding(name, "missing", f"runs, but without {missing}; there is {boundary.describe()}", fix)
     return Finding(name, "failed", outcome.error or f"it printed {outcome.output!r} instead of 42")
-
-
-def _isolation(name: str, boundary: Boundary) -> Finding:
-    if boundary.is_strong:
-        return Finding(name, "ok", f"runs isolated: {boundary.describe()}")
-    missing = ", ".join(boundary.missing)
-    fix = _ISOLATION_FIX if sys.platform == "linux" else "strong isolation needs Linux"
-    return Finding(name, "missing", f"runs, but without {missing}; there is {boundary.describe()}", fix)
 
 
 def _required(lines: Iterable[str], extra: str) -> Iterator[Finding]:
@@ -222,7 +219,7 @@ _READY_MARKS = {True: "✓", False: "-", None: "?"}
     short_help="Show the model in use, its price and its context window; list models.", epilog=_MODELS_EXAMPLES
 )
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@JSON
 def models(*, names: tuple[str, ...], as_json: bool) -> None:
     """Show the selected model, or the models NAME: endpoint, price and context window. Nothing is sent.
 
@@ -247,7 +244,7 @@ def models(*, names: tuple[str, ...], as_json: bool) -> None:
         click.echo(document_text(models=parts, providers=providers))
         return
     lines = ["\n".join(f"{word:<12} {value}" for word, value in _rows(about)) for about in parts]
-    lines += [f"{problem}"] if problem else []
+    lines += [at_a_shell(f"{problem}")] if problem else []
     if not names:
         width = max(len(name) for name, _, _ in _providers())
         lines.append("\n".join(f"{_READY_MARKS[ready]} {name:<{width}}  {why}" for name, ready, why in _providers()))

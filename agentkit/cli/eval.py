@@ -13,8 +13,8 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
-from agentkit.cli.options import Fraction, WholeNumber, limits_option
-from agentkit.cli.programs import SUFFIX, one_in, parted, run_file
+from agentkit.cli.loaders import SUFFIX, one_in, parted, run_file
+from agentkit.cli.options import FILE, Fraction, WholeNumber, limits_option
 from agentkit.cli.settings import limit_of, settings_here
 from agentkit.cli.terminal import (
     ANSWERED,
@@ -55,17 +55,16 @@ Examples:
   agentkit eval compare main.json branch.json
 """
 _SCORERS = ("contains", "exact", "json_equal", "matches", "numeric", "tool_calls")
-_FILE = click.Path(path_type=Path)
 scorers_of_a_file = click.option(
     "--scorer", "scorers", multiple=True, type=click.Choice(_SCORERS), help="The scorer for a file of cases."
 )
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON document.")
-_OUTPUT = click.option("-o", "--output", "json_to", type=_FILE, metavar="FILE", help="Write the report as JSON.")
-_JUNIT = click.option("--junit", "junit_to", type=_FILE, metavar="FILE", help="Write JUnit XML, for CI servers.")
+_OUTPUT = click.option("-o", "--output", "json_to", type=FILE, metavar="FILE", help="Write the report as JSON.")
+_JUNIT = click.option("--junit", "junit_to", type=FILE, metavar="FILE", help="Write JUnit XML, for CI servers.")
 _MARKDOWN = click.option(
-    "--markdown", "markdown_to", type=_FILE, metavar="FILE", help="Write Markdown, for a pull request."
+    "--markdown", "markdown_to", type=FILE, metavar="FILE", help="Write Markdown, for a pull request."
 )
-_HTML = click.option("--html", "html_to", type=_FILE, metavar="FILE", help="Write one HTML page with plots.")
+_HTML = click.option("--html", "html_to", type=FILE, metavar="FILE", help="Write one HTML page with plots.")
 
 
 @click.group("eval", epilog=_EXAMPLES, short_help="Evaluate an agent with a suite of cases.")
@@ -86,15 +85,13 @@ def evaluation() -> None:
 @click.option("--offline", is_flag=True, help="Run on the model in the offline extra: no key, no network.")
 @scorers_of_a_file
 @click.option("--tag", "tags", multiple=True, metavar="WORD", help="Only cases with one of these tags. Repeatable.")
-@click.option("--repeats", type=WholeNumber(1), default=1, show_default=True, help="How often each case is run.")
-@click.option("--seed", type=int, metavar="NUMBER", help="The first repeat's seed; sent to models that support seeds.")
-@click.option("--concurrency", type=WholeNumber(1), default=8, show_default=True, help="Number of concurrent trials.")
-@limits_option("The limits of all trials together.")
-@click.option(
-    "--resume", type=_FILE, metavar="FILE", help="Store each finished trial in FILE, and continue from there."
-)
-@click.option("--record", type=_FILE, metavar="FOLDER", help="Record the trials in cassettes.")
-@click.option("--replay", type=_FILE, metavar="FOLDER", help="Answer from cassettes: no model, no network, no key.")
+@click.option("--repeats", type=WholeNumber(1), default=1, show_default=True, help="How often each case is asked.")
+@click.option("--seed", type=int, metavar="NUMBER", help="The first repeat's seed; sent where a model takes one.")
+@click.option("--concurrency", type=WholeNumber(1), default=8, show_default=True, help="Trials at the same time.")
+@limits_option("What all trials together may take.")
+@click.option("--resume", type=FILE, metavar="FILE", help="Store each finished trial in FILE, and continue from there.")
+@click.option("--record", type=FILE, metavar="FOLDER", help="Record the trials in cassettes.")
+@click.option("--replay", type=FILE, metavar="FOLDER", help="Answer from cassettes: no model, no network, no key.")
 @_JSON
 @_OUTPUT
 @_JUNIT
@@ -103,10 +100,8 @@ def evaluation() -> None:
 @click.option(
     "--threshold", type=Fraction(0, 1), metavar="SHARE", help="Fail when a smaller share of the trials passes: 0 to 1."
 )
-@click.option(
-    "--baseline", type=_FILE, metavar="FILE", help="Fail when the results are significantly worse than this report."
-)
-@click.option("--no-broken", is_flag=True, help="With --baseline: fail when any case that passed before fails.")
+@click.option("--baseline", type=FILE, metavar="FILE", help="Fail when it is significantly worse than this report.")
+@click.option("--no-broken", is_flag=True, help="With --baseline: fail when any case is broken that passed.")
 def run_suite(**options: Any) -> int:
     """Run the SUITE: FILE.py, FILE.py:NAME, or a file of cases (.jsonl, .csv).
 
@@ -121,7 +116,13 @@ def run_suite(**options: Any) -> int:
     try:
         report = _report(options.pop("suite"), **options, limits=replace(UNLIMITED, **limits) if limits else None)
     except KeyboardInterrupt:
-        return _interrupted(options["resume"])
+        # Print how to resume the suite; return the exit code
+        kept = options["resume"]
+        if kept is None:
+            tell("Interrupted.\nNothing is stored. With --resume FILE each finished trial is.")
+        else:
+            tell(f"Interrupted.\nThe work so far is stored. Continue with: --resume {shown_word(str(kept))}")
+        return INTERRUPTED
     tell_report(report, files)
     codes = [_missed(report, threshold)]
     # If JSON is written to stdout, everything else goes to stderr.
@@ -132,7 +133,7 @@ def run_suite(**options: Any) -> int:
 
 
 @evaluation.command("show", short_help="Show a report, also as a page, JUnit XML or Markdown.")
-@click.argument("report", type=_FILE, metavar="REPORT")
+@click.argument("report", type=FILE, metavar="REPORT")
 @_JSON
 @_OUTPUT
 @_JUNIT
@@ -143,11 +144,11 @@ def show_report(*, report: Path, **places: Any) -> None:
     tell_report(report_in(report), ReportFiles(**places))
 
 
-@evaluation.command("compare", short_help="Compare two reports.")
-@click.argument("before", type=_FILE)
-@click.argument("after", type=_FILE)
-@click.option("--agent", metavar="NAME", help="The agent to compare, if the reports contain several.")
-@click.option("--no-broken", is_flag=True, help="Fail when any case that passed before fails.")
+@evaluation.command("compare", short_help="Say what two reports differ in.")
+@click.argument("before", type=FILE)
+@click.argument("after", type=FILE)
+@click.option("--agent", metavar="NAME", help="The agent that is compared, when the reports have several.")
+@click.option("--no-broken", is_flag=True, help="Fail when any case is broken that passed.")
 def compare_reports(*, before: Path, after: Path, agent: str | None, no_broken: bool) -> int:
     """Compare two reports of the same cases; the exit code is 1 when the second is significantly worse."""
     is_worse = compared(report_in(before), report_in(after), agent, no_broken=no_broken)
@@ -185,16 +186,16 @@ def _cases_in(path: Path, scorers: Sequence[Any]) -> Suite:
         raise ConfigError(remedied(error, remedy)) from error
 
 
-def agents_in(places: Sequence[str], defined: Mapping[str, Any], settings: Settings) -> dict[str, Tried]:
+def agents_in(places: Sequence[str], others: Mapping[str, Any], settings: Settings) -> dict[str, Tried]:
     """Load the named agents: text files, `FILE.py`, `FILE.py:NAME`, or names in the suite's file.
 
     A function is named as `FILE.py:NAME` or by its name in the suite's file. Without names, use the agents in that
     file, or else the agent from the settings. Raises UsageError and ConfigError.
     """
     if not places:
-        found = [each for each in defined.values() if isinstance(each, Agent)] or [settings.agent()]
+        found = [each for each in others.values() if isinstance(each, Agent)] or [settings.agent()]
         return {agent.name: agent for agent in found}
-    agents = [agent_in(place, defined, settings) for place in places]
+    agents = [agent_in(place, others, settings) for place in places]
     named = {name_of(agent): agent for agent in agents}
     if len(named) == len(agents):
         return named
@@ -208,12 +209,12 @@ def _near(name: str, found: Mapping[str, Any]) -> str:
     )
 
 
-def agent_in(place: str, defined: Mapping[str, Any], settings: Settings) -> Tried:
+def agent_in(place: str, others: Mapping[str, Any], settings: Settings) -> Tried:
     """Load one named agent or function. A text file without a model uses the model of the settings."""
     from agentkit.agents.agent_file import read_manifesto
 
-    if is_tried(defined.get(place)):
-        agent: Tried = defined[place]
+    if is_tried(others.get(place)):
+        agent: Tried = others[place]
         return agent
     path, name = parted(place)
     if path.suffix == SUFFIX:
@@ -221,9 +222,9 @@ def agent_in(place: str, defined: Mapping[str, Any], settings: Settings) -> Trie
         if name and not is_tried(found.get(name)) and (near := _near(name, found)):
             raise click.UsageError(f"{path} defines no agent or function {name!r}.{near}")
         return found[name] if is_tried(found.get(name)) else one_in(found, name, Agent, path)
-    known = [each for each, value in defined.items() if isinstance(value, Agent)]
+    known = [each for each, value in others.items() if isinstance(value, Agent)]
     if known and not path.exists():
-        text = f"Neither a file nor an agent is named {place!r}.{_near(place, defined)}"
+        text = f"Neither a file nor an agent is named {place!r}.{_near(place, others)}"
         raise click.UsageError(f"{text} Known: {', '.join(known)}.")
     return Agent.from_file(path, llm=settings.llm()) if read_manifesto(path).model is None else Agent.from_file(path)
 
@@ -348,28 +349,19 @@ def _report(
     settings = settings_here({"provider": "offline" if is_offline else None, "model": next(iter(models), None)})
     for note in settings.notes:
         tell(note, "yellow")
-    suite, defined = suite_in(place, scorers)
+    suite, others = suite_in(place, scorers)
     cases = [case for case in suite if not tags or set(case.tags) & set(tags)]
     if not cases:
         known = ", ".join(dict.fromkeys(tag for case in suite for tag in case.tags))
         what = f"No case of {place} has the tag {' or '.join(tags)}."
         raise click.UsageError(f"{what} Its tags are {known}." if known else f"{what} Its cases have no tags.")
     with Cassettes(None, None if options["replay"] is None else str(options["replay"])).without_world():
-        tried = agents_in(agents, defined, settings)
+        tried = agents_in(agents, others, settings)
         llms = [settings.llm()] if is_offline else [settings.llm(name) for name in models]
     try:
         return suite.run(tried, cases=cases, models=llms, progress=ProgressLine(), **options)
     except SessionError as error:
         raise SessionError(remedied(error, "Name another file.")) from error
-
-
-def _interrupted(kept: Path | None) -> int:
-    """Print how to resume the suite; return the exit code."""
-    if kept is None:
-        tell("Interrupted.\nNothing was stored. With --resume FILE, each finished trial is stored.")
-    else:
-        tell(f"Interrupted.\nThe work so far is stored. Continue with: --resume {shown_word(str(kept))}")
-    return INTERRUPTED
 
 
 def _missed(report: Report, threshold: float | None) -> int:

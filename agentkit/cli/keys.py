@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from agentkit.atomic_write import store as write
+from agentkit.cli.options import JSON
 from agentkit.cli.terminal import document_text, tell
 from agentkit.errors import ConfigError
 from agentkit.settings import environment, state_folder
@@ -175,7 +176,9 @@ def set_key(*, provider: str) -> None:
     else:
         key = "" if sys.stdin is None else sys.stdin.readline()
     key = key.strip()
-    if not key or any(letter.isspace() for letter in key) or not key.isascii():
+    if not key:
+        raise click.UsageError(f"No key was given. Pipe it in, or type it at the prompt of: agentkit keys set {name}")
+    if any(letter.isspace() for letter in key) or not key.isascii():
         raise click.UsageError("A key is one word of printable ASCII characters. Was it copied completely?")
     tell(f"The key of {name} is stored in {KeyStore().store(name, key)}.")
     if key_variables()[name] in environment():
@@ -183,7 +186,7 @@ def set_key(*, provider: str) -> None:
 
 
 @keys.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@JSON
 def list_keys(*, as_json: bool) -> None:
     """List the providers with a key, and the place of each key. No key is shown."""
     places = dict(_places())

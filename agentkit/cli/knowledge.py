@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentkit.cli.options import WholeNumber
+from agentkit.cli.options import JSON, WholeNumber
 from agentkit.cli.terminal import ANSWERED, FAILED, clean, json_text, tell
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ _EMBED = click.option(
     metavar="MODEL",
     help="An embedding model, to also find passages by meaning, such as openai:text-embedding-3-small.",
 )
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 @click.group(epilog=_EXAMPLES, short_help="Add documents, and search them for passages.")
@@ -48,7 +47,7 @@ def knowledge() -> None:
 @click.argument("places", nargs=-1, required=True, metavar="FILE|FOLDER|URL...")
 @_EMBED
 @_PLACE
-@_JSON
+@JSON
 def add_documents(*, places: tuple[str, ...], embed: str | None, place: str, as_json: bool) -> int:
     """Add files, folders and web pages, or bring them up to date."""
     is_new = "://" not in place and not Path(place).exists()
@@ -67,7 +66,7 @@ def add_documents(*, places: tuple[str, ...], embed: str | None, place: str, as_
 @click.option("--outside", is_flag=True, help="Also read places outside the current folder and the one of the file.")
 @_EMBED
 @_PLACE
-@_JSON
+@JSON
 def refresh_documents(*, outside: bool, embed: str | None, place: str, as_json: bool) -> int:
     """Bring everything up to date that was added.
 
@@ -92,7 +91,7 @@ def refresh_documents(*, outside: bool, embed: str | None, place: str, as_json: 
 @click.option("--source", help="Only in this source; * matches anything.")
 @_EMBED
 @_PLACE
-@_JSON
+@JSON
 def search_documents(
     *, question: str, limit: int, source: str | None, embed: str | None, place: str, as_json: bool
 ) -> int:
@@ -109,7 +108,7 @@ def search_documents(
 
 @knowledge.command("list")
 @_PLACE
-@_JSON
+@JSON
 def list_documents(*, place: str, as_json: bool) -> None:
     """List the documents, by their sources."""
     with _found(place) as opened:

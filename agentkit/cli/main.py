@@ -40,7 +40,7 @@ COMMANDS = {
     "run": ("ask", "run", "Ask the agent in a Python or text file."),
     "keys": ("keys", "keys", "Store, list and remove API keys."),
     "templates": ("config", "templates", "List the templates for -T."),
-    "plugins": ("programs", "plugins", "List the installed plugins."),
+    "plugins": ("loaders", "plugins", "List the installed plugins."),
     "approvals": ("approvals", "approvals", "List and revoke the stored approvals."),
     "tools": ("tools", "tools", "List the tools, and run one without a model."),
     "knowledge": ("knowledge", "knowledge", "Add documents, and search them for passages."),
@@ -71,7 +71,7 @@ class QuestionOrCommand(click.Group):
     def get_command(self, _context: click.Context | None, cmd_name: str) -> click.Command | None:
         """The command of this name, imported on first use."""
         if cmd_name not in COMMANDS:
-            from agentkit.cli.programs import plugin_command
+            from agentkit.cli.loaders import plugin_command
 
             return plugin_command(cmd_name)
         module, name, _ = COMMANDS[cmd_name]
@@ -114,7 +114,7 @@ class QuestionOrCommand(click.Group):
 
         swapped = [word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1)]
         meant = [each for each in swapped if each in COMMANDS] or [
-            f"--{word}" for each in ("help", "version") if each == word
+            f"--{each}" for each in ("help", "version") if each in (word, *swapped)
         ]
         hint = suggestion(word, meant, 0.5) or suggestion(word, COMMANDS, cutoff)
         if hint:
@@ -175,7 +175,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return USAGE
     except click.ClickException as error:
-        _tell_usage(error)
+        _tell_usage(error, sys.argv[1:] if arguments is None else arguments)
         return USAGE
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
@@ -198,10 +198,11 @@ def _narrow() -> int | None:
     return columns - 1 if columns <= _LEAST_COLUMNS else None
 
 
-def _tell_usage(error: click.ClickException) -> None:
+def _tell_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
     """Print a usage error, with a hint to the help if the error has no remedy."""
     context = error.ctx if isinstance(error, click.UsageError) else None
-    text, help_of = error.format_message(), "agentkit" if context is None else context.command_path
+    named = arguments[0] if arguments and arguments[0] in COMMANDS else "ask"
+    text, help_of = error.format_message(), f"agentkit {named}" if context is None else context.command_path
     if isinstance(error, click.NoSuchOption):
         near = " or ".join(sorted(error.possibilities or ()))
         text = f"{error.message.rstrip('.')}.{f' Did you mean {near}?' if near else ''}"

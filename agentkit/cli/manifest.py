@@ -9,7 +9,8 @@ import click
 
 from agentkit.agents.agent import Agent
 from agentkit.atomic_write import write_whole
-from agentkit.cli.programs import SUFFIX, names_in, one_in, parted
+from agentkit.cli.loaders import SUFFIX, names_in, one_in, parted
+from agentkit.cli.options import FILE
 from agentkit.cli.terminal import ANSWERED, REFUSED, clean, tell, tell_error
 from agentkit.errors import ConfigError, ReplayError
 from agentkit.recording import Account, Recording, active
@@ -29,12 +30,8 @@ Examples:
 
 @click.command(short_help="Show the permissions of an agent, and fail if there are more.", epilog=_EXAMPLES)
 @click.argument("program", metavar="PROGRAM[:NAME]")
-@click.option(
-    "--write", "written", type=click.Path(path_type=Path), metavar="FILE", help="Write the manifest to a file."
-)
-@click.option(
-    "--check", "kept", type=click.Path(path_type=Path), metavar="FILE", help="Compare it with the stored manifest."
-)
+@click.option("--write", "written", type=FILE, metavar="FILE", help="Write it into a file.")
+@click.option("--check", "kept", type=FILE, metavar="FILE", help="Compare it with the stored manifest.")
 @click.option("--strict", is_flag=True, help="With --check: fail on any difference.")
 def manifest(*, program: str, written: Path | None, kept: Path | None, strict: bool) -> int:
     """Show the permissions of the agent in PROGRAM and of all agents that work with it.

@@ -127,7 +127,7 @@ mcp.add_command(logout)
     default="network",
     show_default=True,
     shell_complete=safety_levels,
-    help="The level that runs without approval.",
+    help="What runs without approval.",
 )
 @click.option(
     "--ask-client", is_flag=True, help="Ask the person at the client to approve calls; otherwise they are denied."
@@ -158,7 +158,7 @@ def serve_tools(
     Every call is judged as a model's is. File tools and shell work in the current folder, and what they change can be
     undone with `agentkit undo`.
     """
-    from agentkit.cli.programs import tools_named
+    from agentkit.cli.loaders import tools_named
     from agentkit.cli.settings import split_names
     from agentkit.mcp import serve
     from agentkit.workspace.journal import Journal

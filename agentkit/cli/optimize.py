@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentkit.cli.eval import scorers_of_a_file
-from agentkit.cli.options import Fraction, WholeNumber, limits_option
-from agentkit.cli.programs import parted
+from agentkit.cli.loaders import parted
+from agentkit.cli.options import FILE, Fraction, WholeNumber, limits_option
 from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, LIMIT, clean, shown_word, tell
 from agentkit.text_encoding import split_lines
 
@@ -27,7 +27,6 @@ Examples:
   agentkit optimize cases.csv --scorer numeric --agent bot.txt -m ollama:qwen3 --tokens 500000
   agentkit optimize suite.py --agent bot.txt --budget 3.00 --resume bot.search.jsonl
 """
-_FILE = click.Path(path_type=Path)
 
 
 @click.command("optimize", epilog=_EXAMPLES, short_help="Improve an agent's instruction with its failures.")
@@ -55,15 +54,13 @@ _FILE = click.Path(path_type=Path)
 )
 @click.option("--rounds", type=WholeNumber(1), default=20, show_default=True, help="Maximum number of proposals.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The seed of the random choices.")
+@click.option("--concurrency", type=WholeNumber(1), default=8, show_default=True, help="Runs at the same time.")
+@click.option("--out", type=FILE, metavar="FILE", help="Write the improved agent there; not over a file that is there.")
+@click.option("--force", is_flag=True, help="Write over the file that --out names.")
 @click.option(
-    "--concurrency", type=WholeNumber(1), default=8, show_default=True, help="Maximum number of concurrent runs."
+    "--lineage", type=FILE, metavar="FILE", help="Store the search in this new file; by default AGENT.search.jsonl."
 )
-@click.option("--out", type=_FILE, metavar="FILE", help="Write the improved agent to this new file.")
-@click.option("--force", is_flag=True, help="Overwrite the file of --out.")
-@click.option(
-    "--lineage", type=_FILE, metavar="FILE", help="Store the search in this new file; by default AGENT.search.jsonl."
-)
-@click.option("--resume", type=_FILE, metavar="FILE", help="Continue the search in this file.")
+@click.option("--resume", type=FILE, metavar="FILE", help="Continue the search in this file.")
 def optimize(**options: Any) -> int:
     """Improve the agent by the SUITE: FILE.py, FILE.py:NAME, or a file of cases (.jsonl, .csv).
 
@@ -135,8 +132,8 @@ def _search(
         tell(note, "yellow")
     given: dict[str, Any] = dict(map(limit_of, options.pop("limits")))
     given = {"cost": options.pop("budget"), "total_tokens": options.pop("tokens"), **given}
-    found, beside = suite_in(suite, options.pop("scorers"))
-    tried = _only_agent(agents_in((agent,) if agent else (), beside, settings))
+    found, others = suite_in(suite, options.pop("scorers"))
+    tried = _only_agent(agents_in((agent,) if agent else (), others, settings))
     if offline or model:
         tried.llm = settings.llm()
     options["improve"] = [part.strip() for part in options["improve"].split(",")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -17,6 +18,12 @@ COLLECTIONS = "core, web, system, files, default, code"
 
 CODE = "code"
 """The collection for work on the files of a folder; it contains agents, and so is not in the catalog."""
+
+
+FILE = click.Path(path_type=Path)
+"""The type of options and arguments that name a file."""
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 def tool_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -41,7 +48,7 @@ def session_names(context: click.Context, _parameter: click.Parameter, incomplet
 
 def safety_levels(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete safety levels."""
-    from agentkit.levels import SafetyLevel
+    from agentkit.decisions import SafetyLevel
 
     return [level.name.lower() for level in SafetyLevel if level.name.lower().startswith(incomplete.lower())]
 

@@ -32,7 +32,7 @@ Examples:
   AGENTKIT_TOKEN=... agentkit serve --host 0.0.0.0 --allow-host box.example.com
 
 \b
-For a client of OpenAI: base URL http://127.0.0.1:8080/v1, model agentkit,
+For OpenAI clients: base URL http://127.0.0.1:8080/v1, model agentkit,
 and the token as API key. Calls that need approval are asked about on the
 page, and denied to other clients.
 """
@@ -44,7 +44,10 @@ page, and denied to other clients.
 @click.option(
     "--token", metavar="TEXT", help="The token that clients must send; also AGENTKIT_TOKEN. Random by default."
 )
-@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A host name of this server. Repeatable.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it is reached under. Repeatable.")
+@click.option(
+    "--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="A page elsewhere that may call it. Repeatable."
+)
 @answering
 @click.option("--session", metavar="NAME", shell_complete=session_names, help="The conversation that the page opens.")
 @PLACE
@@ -59,7 +62,7 @@ def serve(**options: Any) -> int:
     """
     from agentkit.cli.ask_options import AskOptions
 
-    address = {name: options.pop(name) for name in ("host", "port", "token", "hosts", "runs")}
+    address = {name: options.pop(name) for name in ("host", "port", "token", "hosts", "origins", "runs")}
     return start(ServeOptions(**address, order=AskOptions(**options)))
 
 
@@ -81,7 +84,7 @@ Example, in the settings of an editor:
 def acp(**options: Any) -> int:
     """Serve an editor that speaks the Agent Client Protocol, and that starts this command.
 
-    Files and commands are limited to the editor's folder. Approvals are requested in the editor, with the diff.
+    Files and commands are those of the editor's folder. The editor asks for approvals, and shows the diff.
     """
     import asyncio
 
@@ -100,12 +103,13 @@ def acp(**options: Any) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """The options of `serve`: address, token, allowed hosts, and the options of the agent."""
+    """The options of `serve`: address, token, allowed hosts and origins, and the options of the agent."""
 
     host: str
     port: int
     token: str | None = None
     hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
     runs: int = 8
     order: AskOptions = field(default_factory=AskOptions)
 
@@ -124,7 +128,13 @@ def start(wanted: ServeOptions) -> int:
     agent, session = settings.agent(), settings.of("session") or ""
     hosts = (*wanted.hosts, *_named(wanted.host))
     application = app(
-        agent, token=token, hosts=hosts, sessions=wanted.order.place, session=session, most_runs=wanted.runs
+        agent,
+        token=token,
+        hosts=hosts,
+        origins=wanted.origins,
+        sessions=wanted.order.place,
+        session=session,
+        most_runs=wanted.runs,
     )
     server = _server(application)
     with listening(wanted.host, wanted.port) as listener:
@@ -160,7 +170,5 @@ def _tell_address(listener: socket.socket, application: Starlette, agent: Agent[
     origin = origin_of(listener)
     click.echo(f"{origin}/" if is_own else f"{origin}/#token={application.state.token}")
     key = "your token" if is_own else "the text after #token="
-    tell(
-        f"Open this address in a browser. For a client of OpenAI: base URL {origin}/v1, model {agent.name}, key {key}."
-    )
+    tell(f"Open this address in a browser. For OpenAI clients: base URL {origin}/v1, model {agent.name}, key {key}.")
     tell("Stop it with Ctrl-C.", faint=True)

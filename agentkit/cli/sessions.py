@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentkit.cli.options import PLACE, WholeNumber, session_names
+from agentkit.cli.options import FILE, JSON, PLACE, WholeNumber, session_names
 from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, clean, document_text, remedied, shown_word, tell
 from agentkit.errors import AgentKitError
 
@@ -42,7 +42,7 @@ def sessions() -> None:
 
 @sessions.command("list")
 @PLACE
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@JSON
 def list_sessions(*, place: str | None, as_json: bool) -> None:
     """List the sessions, the newest change first."""
     from agentkit.cli.export import summary_line
@@ -66,7 +66,7 @@ def list_sessions(*, place: str | None, as_json: bool) -> None:
     "-n", "--limit", default=20, show_default=True, type=WholeNumber(1, 1_000), help="The maximum number of sessions."
 )
 @PLACE
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@JSON
 def search(*, query: tuple[str, ...], limit: int, place: str | None, as_json: bool) -> int:
     """Find the sessions whose prompts, answers and tool calls contain all words of QUERY."""
     from agentkit.cli.terminal import clean, document_text
@@ -162,7 +162,7 @@ def fork_session(*, name: str, new: str, place: str | None, at: int | None) -> N
 
 @sessions.command("export", short_help="Write the session NAME to the new FILE.")
 @_NAME
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FILE)
 @PLACE
 def export_session(*, name: str, file: Path, place: str | None) -> None:
     """Write the session NAME to the new FILE, a JSON object a line; `agentkit show FILE` reads it."""
@@ -170,8 +170,8 @@ def export_session(*, name: str, file: Path, place: str | None) -> None:
     tell(f"Written: {file}")
 
 
-@sessions.command("import", short_help="Import the session that was exported to FILE.")
-@click.argument("file", type=click.Path(path_type=Path))
+@sessions.command("import", short_help="Keep what was exported to FILE as a session.")
+@click.argument("file", type=FILE)
 @click.argument("name", required=False)
 @PLACE
 def import_session(*, file: Path, name: str | None, place: str | None) -> None:
@@ -215,8 +215,8 @@ _READABLE = "Pass a file written by --record, --jsonl or agentkit sessions expor
 
 
 @click.command(short_help="Show a recorded run or an exported session, or write a page.")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--html", type=click.Path(path_type=Path), metavar="OUT", help="Write a self-contained HTML page.")
+@click.argument("file", type=FILE)
+@click.option("--html", type=FILE, metavar="OUT", help="Write one HTML page that needs nothing else.")
 def show(*, file: Path, html: Path | None) -> None:
     """Show the runs in FILE, a cassette or an exported session: prompts, calls, decisions, changes, money."""
     from agentkit.sessions.transcript import stories
@@ -356,7 +356,7 @@ Examples:
     epilog=_REPLAY_EXAMPLES,
     context_settings={"allow_interspersed_args": False},
 )
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=FILE)
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM ARGUMENT...]")
 @click.option("--partial", is_flag=True, help="Allow unused recorded answers.")
 def replay(*, file: Path, program: tuple[str, ...], partial: bool) -> None:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from agentkit._dataclass import dataclass
 from agentkit.atomic_write import store
 from agentkit.cli.options import CODE
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, NoProvider, UnknownTool
 from agentkit.event_rendering import suggestion
-from agentkit.levels import SafetyLevel
 from agentkit.settings import environment, settings_file, state_folder
 from agentkit.text_encoding import split_lines
 from agentkit.usage import Limits, is_whole
@@ -291,6 +291,7 @@ def templates_folder() -> Path:
 
 
 _TABLES = ("limits", "options", "aliases", "plugins")
+_NAMED = ("options.NAME", "aliases.NAME", "plugins.NAME")
 _NEW_FILE = "# Settings of the agentkit command. To see all of them: agentkit config show\n"
 
 
@@ -298,7 +299,7 @@ def set_in_file(path: Path, key: str, value: str) -> None:
     """Set a value in a settings file; its other lines and comments stay. Raises ConfigError for an invalid value."""
     table, _, name = key.rpartition(".")
     if (table or key) not in KEYS or (table and table not in _TABLES) or (key in _TABLES):
-        message = unknown("setting", key, [*(each for each in KEYS if each not in _TABLES), *LIMIT_KEYS])
+        message = unknown("setting", key, [*(each for each in KEYS if each not in _TABLES), *LIMIT_KEYS, *_NAMED])
         raise ConfigError(f"{key} is a table. Set one of its values: {key}.NAME" if key in _TABLES else message)
     try:
         before = path.read_text("utf-8") if path.exists() else _NEW_FILE
@@ -320,7 +321,7 @@ def set_in_file(path: Path, key: str, value: str) -> None:
 
 def _check_names(table: str, key: str, value: str) -> None:
     """Raise ConfigError for a provider, tool or model prefix that does not exist."""
-    from agentkit.cli.programs import is_own, tools_named
+    from agentkit.cli.loaders import is_own, tools_named
     from agentkit.llm.detection import PROVIDERS
     from agentkit.tools.plugins import installed
 
@@ -473,7 +474,7 @@ class Settings:
     @property
     def tools(self) -> Toolset:
         """The tools of the agent. Raises UnknownTool, and ConfigError for a file without tools."""
-        from agentkit.cli.programs import tools_named
+        from agentkit.cli.loaders import tools_named
 
         if self.made is not None and not self.is_flag("tools"):
             return self.made.tools
@@ -599,7 +600,7 @@ def _of_plugin(model: str) -> LLM | None:
 
     if ":" not in model or "|" in model or wishes_for(model) is not None:
         return None
-    from agentkit.cli.programs import plugin_llm
+    from agentkit.cli.loaders import plugin_llm
 
     return plugin_llm(model)
 
@@ -665,7 +666,7 @@ def _unanswered(values: Mapping[str, Setting], described: Path | None) -> Iterat
 def _described(path: Path) -> tuple[Layer, dict[str, Any]]:
     """The settings in an agent file, and its other fields. The default session of a file is for programs only."""
     from agentkit.agents.agent_file import own_session, read_manifesto
-    from agentkit.cli.programs import is_program, made_by
+    from agentkit.cli.loaders import is_program, made_by
 
     if is_program(path):
         made = made_by(str(path))
@@ -735,7 +736,7 @@ def _allowed(project: SettingsFile, below: list[Layer]) -> tuple[dict[str, Any],
 
 def check_project(project: SettingsFile) -> None:
     """Raise ConfigError for values that no project may set: where questions and keys go, programs, wider safety."""
-    from agentkit.cli.programs import is_own
+    from agentkit.cli.loaders import is_own
     from agentkit.llm.client import parted
     from agentkit.llm.detection import wishes_for
 
@@ -782,7 +783,7 @@ def _narrowed(limits: Mapping[str, Any], below: list[Layer]) -> dict[str, Any]:
 
 def _fewer(names: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
     """The tools that are named and also allowed. Only the user can name programs."""
-    from agentkit.cli.programs import is_own
+    from agentkit.cli.loaders import is_own
     from agentkit.tools import catalog
 
     known = {*catalog.named(name for name in allowed if not is_own(name) and name != CODE).names}

@@ -36,6 +36,24 @@ _ADVICE = (
 )
 
 
+_SHELL_WORDING = (
+    # a pattern in the errors of the library, and its replacement at a shell
+    (
+        r"Set OPENAI.* without a key: (.*, then )?AGENTKIT_PROVIDER=offline\.",
+        r"Store one (agentkit keys set openai) or set OPENAI_API_KEY. Without a key: a local server (-m ollama:MODEL), "
+        r"or for simple requests the offline model (\1agentkit --offline). All providers: agentkit models",
+    ),
+    (r"Set ([A-Z]+)_API_KEY or pass api_key=\.", r"Set \1_API_KEY, or store it: agentkit keys set PROVIDER"),
+    (r"AGENTKIT_PROVIDER=offline\.", "agentkit --offline"),
+    (r"For another server that speaks.*' too\.", "For another OpenAI-compatible server: AGENTKIT_BASE_URL=URL"),
+    (r"Use LLM\('\w+'\) for its default model, or model='([\w:]+)'\.", r"Use -m \1"),
+    (r"\bpass model='(\w+:\w+)'", r"use -m \1"),
+    (r"\breasoning_effort=(?!\w)", "--reasoning"),
+    (r"\bmax_tokens=(?!\w)", "--max-tokens"),
+    (r"a file written by Session\.export", "a file of: agentkit sessions export NAME FILE"),
+)
+
+
 def tell(text: str, colour: str | None = None, *, faint: bool = False) -> None:
     """Write a line to stderr, without terminal control sequences."""
     styled = click.style(clean(text), fg=colour, dim=faint or None) if colour or faint else clean(text)
@@ -45,11 +63,18 @@ def tell(text: str, colour: str | None = None, *, faint: bool = False) -> None:
 def tell_error(error: BaseException, advice: str = "") -> None:
     """Print an error on one line, and its remedy below."""
     text = _os_text(error) if isinstance(error, OSError) and error.strerror else str(error)
-    what, remedy = halves(text or type(error).__name__)
+    what, remedy = halves(at_a_shell(text or type(error).__name__))
     hints = "\n".join(filter(None, (remedy, advice))) or _advice(error)
     tell(fitted(f"Error: {what}", sys.stderr), "red")
     if hints:
         tell(fitted(hints, sys.stderr))
+
+
+def at_a_shell(text: str) -> str:
+    """Replace what a program would write in an error, such as an argument, by options and commands."""
+    for pattern, wording in _SHELL_WORDING:
+        text = re.sub(pattern, wording, text)
+    return text
 
 
 def fitted(text: str, stream: TextIO | None, indent: int = 0) -> str:

@@ -35,7 +35,7 @@ def tools() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: name, level, description, parameters.")
 def list_tools(*, names: tuple[str, ...], as_json: bool) -> None:
     """List every tool with its safety level, or those of the collections and files NAME: core, web, FILE.py."""
-    from agentkit.cli.programs import tools_named
+    from agentkit.cli.loaders import tools_named
     from agentkit.cli.settings import split_names
     from agentkit.tools.catalog import all_tools
 
@@ -62,7 +62,7 @@ def list_tools(*, names: tuple[str, ...], as_json: bool) -> None:
 @click.argument("name", shell_complete=tool_names)
 def show_tool(name: str) -> None:
     """Show the description of the tool NAME that a model receives."""
-    from agentkit.cli.programs import tool_named
+    from agentkit.cli.loaders import tool_named
 
     tool = tool_named(name)
     click.echo(clean(f"{tool.name}  {tool.level.name}\n\n{_described(tool)}\n"))
@@ -104,7 +104,7 @@ def _ready(name: str) -> AnyTool:
 
     if name in core_tools.names:
         return core_tools.find(name)
-    from agentkit.cli.programs import tool_named
+    from agentkit.cli.loaders import tool_named
     from agentkit.workspace.journal import Journal
     from agentkit.workspace.workspace import Workspace
 
@@ -156,9 +156,9 @@ Examples:
 def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_json: bool) -> int:
     """Say whether the tool NAME may be called like this, and why. Nothing is run."""
     from agentkit.cli.display import shell_remedy
-    from agentkit.cli.programs import tool_named
+    from agentkit.cli.loaders import tool_named
     from agentkit.cli.settings import settings_here
-    from agentkit.levels import SafetyLevel
+    from agentkit.decisions import SafetyLevel
     from agentkit.safety.policy import Policy
 
     tool = tool_named(name)
@@ -169,7 +169,7 @@ def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_jso
         click.echo(document_text(tool=tool.name, arguments=checked, **decision.to_dict()))
     else:
         lines = [("", f"{decision.verdict}: {decision.reason}"), ("rule", decision.rule)]
-        evidence = decision.evidence if len(decision.evidence) > 1 else ""
+        evidence = decision.evidence if len(decision.evidence) > 1 and checked else ""
         lines += [("evidence", evidence), ("instead", shell_remedy(decision.remedy))]
         click.echo("\n".join(clean(f"{word + ':':<10}{text}" if word else text) for word, text in lines if text))
     return REFUSED if decision.denied else ANSWERED

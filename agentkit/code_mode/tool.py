@@ -14,17 +14,15 @@ from typing import Any, Never
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.budget import RESUME_HINT, Budget
-from agentkit.agents.drivers import adrive, drive
-from agentkit.agents.effects import Steps
+from agentkit.agents.effects import Steps, adrive, drive
 from agentkit.agents.human_approval import without_waiting
 from agentkit.agents.run_config import LINEAGE, CallingTool, RunConfig, hearing
 from agentkit.agents.tool_calls import Repeats, ToolCallBatch, messages_of
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, judge_call
 from agentkit.code_mode.signatures import described, functions_of, parameters_of
-from agentkit.decisions import Decision, Label, Verdict
+from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import ConfigError, Postponed, SandboxError
 from agentkit.events import ResponseReceived, ToolCallPostponed
-from agentkit.levels import SafetyLevel
 from agentkit.messages import (
     AssistantMessage,
     MadeCall,
@@ -45,9 +43,8 @@ from agentkit.sandbox.isolation import check_isolation
 from agentkit.sandbox.python import PYTHON_LIMITS, Answer, run_program
 from agentkit.sandbox.rpc_guest import MAX_BYTES
 from agentkit.sandbox.watchdog import Cancellation, ProcessLimits, run_cancellable
-from agentkit.sessions.run_log import SessionRun
-from agentkit.sessions.run_state import RunState, Step
-from agentkit.sessions.session import Session
+from agentkit.sessions.session import Session, SessionRun
+from agentkit.sessions.state import RunState
 from agentkit.suggestions import refuse_made
 from agentkit.tooling.results import failure, rendered
 from agentkit.tooling.run_context import CONTEXT, NO_RUN
@@ -238,16 +235,13 @@ class ProgramCalls:
             return progress.tool_calls[-1].result
         if self._sitting is None or self._kept_chars > _MOST_KEPT_CHARS:
             return failure(step.call.name, _NO_WAITING if self._sitting is None else _TOO_MUCH, "denied")
-        self._sitting.pause = self._pause(step)
-        raise Postponed(step.question)
-
-    def _pause(self, step: Step) -> Pause:
-        """The pause of the program, with the calls made since the last one."""
+        # The pause of the program, with the calls made since the last one
         made = (each if value is None else replace(each, value=json.loads(value)[0]) for each, value in self._made)
         postponed = step.postponed or ToolCallPostponed(step.call, "")
-        return Pause(
+        self._sitting.pause = Pause(
             step.call, postponed.question, postponed.decision, postponed.folder, tuple(made), bound=postponed.bound
         )
+        raise Postponed(step.question)
 
     def _reply(self, call: ToolCall, result: ToolResult, found: Set[Label] = frozenset()) -> Mapping[str, str]:
         """The reply to the program; reports the labels of what was read to the run."""
@@ -407,8 +401,7 @@ class _ProgramRunner:
             code: The Python code, of at most 100,000 bytes.
 
         Returns:
-            code, output, calls (the outcome of each), status, truncated, seconds, and boundary; or code, error (with
-            its
+            code, output, calls (with their results), status, truncated, seconds, and boundary; or code, error (with its
             line, and a hint what to write instead), the calls and the output so far.
         """
         calls = ProgramCalls(self.functions)

@@ -5,12 +5,11 @@ cost, and compares two runs case by case.
 """
 
 from agentkit.evals.case import Case, ExpectedCall, Score
-from agentkit.evals.llm_judge import semantic
 from agentkit.evals.metrics import Metrics
 from agentkit.evals.optimization.candidates import Candidate, FailedCase
 from agentkit.evals.optimization.optimizer import Improvement, aoptimize, optimize
 from agentkit.evals.report import Comparison, Report
-from agentkit.evals.scorers import Scorer, contains, exact, json_equal, matches, numeric, tool_calls
+from agentkit.evals.scorers import Scorer, contains, exact, json_equal, matches, numeric, semantic, tool_calls
 from agentkit.evals.simulated_user import SimulatedUser
 from agentkit.evals.suite import Suite
 from agentkit.evals.trial import Trial

@@ -110,7 +110,11 @@ class Case:
             put(self, "prompt", content_from(self.prompt))
         if self.prompts is not None and not isinstance(self.prompts, SimulatedUser):
             put(self, "prompts", tuple(each if isinstance(each, Case) else Case(each) for each in self.prompts))
-            _check_prompts(self.said)
+            # Raise ConfigError for a conversation without prompts, or for a nested one
+            if not self.said:
+                raise ConfigError("Case(prompts=) takes at least one prompt.")
+            if any(each.prompt is None or each.workspace is not None for each in self.said):
+                raise ConfigError("Each of Case(prompts=) is one prompt, or a Case of one prompt without a workspace.")
         if self.arguments is not None:
             put(self, "arguments", dict(self.arguments))
         if self.tool_calls is not None:
@@ -253,14 +257,6 @@ def _check_asked(case: Case) -> None:
         isinstance(name, str) for name in case.arguments or ()
     ):
         raise ConfigError(f"Case(arguments=) takes a dictionary by names of parameters. Got {case.arguments!r:.200}.")
-
-
-def _check_prompts(prompts: tuple[Case, ...]) -> None:
-    """Raise ConfigError for a conversation without prompts, or for a nested one."""
-    if not prompts:
-        raise ConfigError("Case(prompts=) takes at least one prompt.")
-    if any(each.prompt is None or each.workspace is not None for each in prompts):
-        raise ConfigError("Each of Case(prompts=) is one prompt, or a Case of one prompt without a workspace.")
 
 
 def _arguments(call: ToolCall) -> dict[str, Any]:

@@ -115,7 +115,10 @@ class Checkpoint:
     def __init__(self, path: Path, header: Data, cases: Mapping[str, Case]) -> None:
         self.path = path
         self._hiding, self._lock = EntryRedactor(), threading.Lock()
-        _make_folder(path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SessionError(f"{path} cannot be written: {error.strerror}. Is its folder writable?") from error
         self.trials: dict[Key, Trial] = {}
         self.spent: list[TrialCost] = []
         self._runs: set[str] = set()
@@ -170,16 +173,14 @@ class Checkpoint:
             if "spent" in data:
                 self.spent.append(read_spent(data))
             else:
-                self._take_trial(read_trial(data, cases))
+                # Add a stored trial. A run whose scoring failed has one line for each scoring.
+                trial = read_trial(data, cases)
+                run = "" if trial.result is None else trial.result.run_id
+                self.spent.append(TrialCost.by(trial, is_scored_again=run in self._runs))
+                self.trials[trial.key] = trial
+                self._runs.add(run)
         except SessionError as error:
             raise SessionError(f"{self.path}, line {number}: {error}") from None
-
-    def _take_trial(self, trial: Trial) -> None:
-        """Add a stored trial. A run whose scoring failed has one line for each scoring."""
-        run = "" if trial.result is None else trial.result.run_id
-        self.spent.append(TrialCost.by(trial, is_scored_again=run in self._runs))
-        self.trials[trial.key] = trial
-        self._runs.add(run)
 
     def _data(self, line: bytes, number: int) -> Data:
         try:
@@ -189,10 +190,3 @@ class Checkpoint:
 
     def _put(self, data: Mapping[str, Any]) -> None:
         self._file.add(self._hiding.line(dict(data)))
-
-
-def _make_folder(path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SessionError(f"{path} cannot be written: {error.strerror}. Is its folder writable?") from error

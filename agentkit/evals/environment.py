@@ -24,8 +24,8 @@ from agentkit.messages import Content
 from agentkit.recording import Recording, active, is_replaying
 from agentkit.sessions.cassettes.playback import Player
 from agentkit.sessions.cassettes.recorder import Recorder
-from agentkit.sessions.run_state import RunState
 from agentkit.sessions.session import Session
+from agentkit.sessions.state import RunState
 from agentkit.tooling.execution import call
 from agentkit.tooling.results import text_of
 from agentkit.usage import NO_USAGE, Usage

@@ -37,9 +37,9 @@ from agentkit.events import (
     ToolCallStarted,
 )
 from agentkit.llm.pricing import cost_of
-from agentkit.messages import AssistantMessage, Request, Response, ToolCall, with_distinct_ids
+from agentkit.messages import AssistantMessage, Request, Response, with_distinct_ids
 from agentkit.recording import TAPE, Account, Answer, OpenQuestion, Question, Recording, ScopedRecording, active
-from agentkit.sessions.run_state import RunState
+from agentkit.sessions.state import RunState
 from agentkit.tooling.execution import acall, call
 from agentkit.tooling.results import rendered, text_of
 from agentkit.usage import NO_USAGE, Charge, Price, Usage
@@ -156,14 +156,10 @@ def _part_of_one(run: list[Milestone], ids: set[str]) -> Iterator[Milestone]:
                 continue
             case ResponseReceived(response):
                 message = with_distinct_ids(response.message, ids)
-                names |= _renamed(response.tool_calls, message.tool_calls)
+                names |= {one.id: other.id for one, other in zip(response.tool_calls, message.tool_calls, strict=True)}
                 yield ResponseReceived(replace(response, message=message))
             case _:
                 yield _with_names(milestone, names)
-
-
-def _renamed(old: tuple[ToolCall, ...], new: tuple[ToolCall, ...]) -> Mapping[str, str]:
-    return {one.id: other.id for one, other in zip(old, new, strict=True)}
 
 
 def _with_names(milestone: Milestone, names: Mapping[str, str]) -> Milestone:
@@ -214,7 +210,7 @@ class _Raised:
         return isinstance(error, Exception | SystemExit)
 
 
-class FunctionRun(TrialRun):
+class FunctionTrialRun(TrialRun):
     """The trial of a function, including the agents it runs."""
 
     def __init__(self, trials: TrialContext, job: Job, share: SharedBudget, function: Callable[..., Any]) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 from agentkit.llm.client import LLM
 from agentkit.suggestions import refuse_made
 from agentkit.usage import is_whole

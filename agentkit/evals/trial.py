@@ -16,7 +16,7 @@ from agentkit.event_rendering import call_text, content_text
 from agentkit.events import Milestone, RunEnded, RunStarted
 from agentkit.messages import Content
 from agentkit.sessions.codec import Data, decode_part, encode_part, from_line, to_line
-from agentkit.sessions.run_state import RunState
+from agentkit.sessions.state import RunState
 from agentkit.usage import Usage
 
 Outcome = Literal["passed", "failed", "refused", "limit", "error", "undone"]

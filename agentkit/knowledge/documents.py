@@ -12,8 +12,7 @@ from pathlib import PurePath
 from agentkit._dataclass import dataclass
 from agentkit.documents.parsing import parse_document
 from agentkit.errors import ToolError
-from agentkit.knowledge.chunking import table_rows
-from agentkit.knowledge.chunks import DocumentBlock
+from agentkit.knowledge.chunks import DocumentBlock, table_rows
 from agentkit.safety.urls import Url, read_url
 from agentkit.tools.web.page_text import decode, kind_of, read_html, without_controls
 

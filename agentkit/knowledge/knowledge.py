@@ -19,8 +19,17 @@ from agentkit.decisions import Label
 from agentkit.documents.search_terms import terms_of
 from agentkit.errors import ConfigError, MissingExtra, ToolError
 from agentkit.event_rendering import is_shallow
-from agentkit.knowledge.chunking import ChunkSize, cut
-from agentkit.knowledge.chunks import AddResult, Chunk, Document, SearchScope, Wanted, checked_wanted, is_text
+from agentkit.knowledge.chunks import (
+    AddResult,
+    Chunk,
+    ChunkSize,
+    Document,
+    SearchScope,
+    Wanted,
+    checked_wanted,
+    cut,
+    is_text,
+)
 from agentkit.knowledge.documents import KINDS, READING_VERSION, Content, read, read_text
 from agentkit.knowledge.embeddings import Embedding, refuse_awaiting, vectors_in
 from agentkit.knowledge.ranking import Rerank, Rewrite, fused, reranked, wordings

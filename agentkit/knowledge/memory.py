@@ -9,14 +9,13 @@ from hashlib import sha256
 from typing import Any, Never
 
 from agentkit._dataclass import dataclass
-from agentkit.decisions import Label
+from agentkit.decisions import Label, SafetyLevel
 from agentkit.errors import ConfigError
 from agentkit.knowledge.chunks import ChunkDraft, Document, SearchScope, Wanted, checked_wanted
 from agentkit.knowledge.embeddings import Embedding
 from agentkit.knowledge.knowledge import Collection, check_search, checked_metadata
 from agentkit.knowledge.stores import Place
 from agentkit.knowledge.stores.store import StoredDocument
-from agentkit.levels import SafetyLevel
 from agentkit.suggestions import refuse_made
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
@@ -144,11 +143,7 @@ class Memory(Collection):
             Returns:
                 status (ok, empty) and notes: id, text and date of each, the best first.
             """
-            found = self.recall(query, max(1, min(limit, _MOST_RECALLED)))
-            notes = [
-                {"id": note.id, "text": note.text, "date": time.strftime("%Y-%m-%d", time.gmtime(note.at))}
-                for note in found
-            ]
+            notes = list(map(_dated, self.recall(query, max(1, min(limit, _MOST_RECALLED)))))
             return {"status": "ok" if notes else "empty", "notes": notes, "untrusted": True}
 
         def forget(note: str) -> dict[str, Any]:
@@ -177,3 +172,7 @@ class Memory(Collection):
         times = {document.source: document.added for document in self.store.documents(self._space)}
         known = [replace(passages[number], score=score) for number, score in found.items() if number in passages]
         return [Note(each.source, each.text, times.get(each.source, 0.0), each.metadata, each.score) for each in known]
+
+
+def _dated(note: Note) -> dict[str, str]:
+    return {"id": note.id, "text": note.text, "date": time.strftime("%Y-%m-%d", time.gmtime(note.at))}

@@ -11,7 +11,7 @@ from typing import Protocol as TypingProtocol
 
 from agentkit import settings as config
 from agentkit.content import File, Image, worded
-from agentkit.errors import BadResponse, ConfigError, NoProvider
+from agentkit.errors import BadResponse, ConfigError, NoProvider, short_traceback
 from agentkit.events import Event
 from agentkit.llm import pipeline
 from agentkit.llm.detection import AbsentModel, absent_endpoint, detect, wishes_beside, wishes_instead
@@ -183,8 +183,8 @@ class HasSpec(TypingProtocol):
     """An object with a tool spec, such as a Tool."""
 
     @property
-    def spec(self) -> ToolSpec:
-        """The tool spec sent to the model."""
+    def spec(self) -> Any:
+        """The tool spec sent to the model; pyright takes a cached property for no ToolSpec."""
         ...
 
 
@@ -304,8 +304,9 @@ class LLM:
 
         `output_schema` is a JSON schema that the text must match; `settings` override the LLM's own.
         """
-        request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
-        return taped(request, partial(self._provider.complete, self._sent(request, messages, settings)))
+        with short_traceback:
+            request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
+            return taped(request, partial(self._provider.complete, self._sent(request, messages, settings)))
 
     async def acomplete(
         self,
@@ -316,8 +317,9 @@ class LLM:
         **settings: Any,
     ) -> Response:
         """Async version of `complete`."""
-        request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
-        return await ataped(request, partial(self._provider.acomplete, self._sent(request, messages, settings)))
+        with short_traceback:
+            request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
+            return await ataped(request, partial(self._provider.acomplete, self._sent(request, messages, settings)))
 
     def stream(
         self,
@@ -420,8 +422,9 @@ class LLM:
 
         Raises BadResponse if no response validates, ConfigError if `output_type` is not supported, and ModelError.
         """
-        asking = _asking(self, text, output_type, instruction, retries, settings)
-        return _answered(asking, self.complete)
+        with short_traceback:
+            asking = _asking(self, text, output_type, instruction, retries, settings)
+            return _answered(asking, self.complete)
 
     @overload
     async def aextract(
@@ -455,8 +458,9 @@ class LLM:
         **settings: Any,
     ) -> Any:
         """Async version of `extract`."""
-        asking = _asking(self, text, output_type, instruction, retries, settings)
-        return await _aanswered(asking, self.acomplete)
+        with short_traceback:
+            asking = _asking(self, text, output_type, instruction, retries, settings)
+            return await _aanswered(asking, self.acomplete)
 
     def embed(self, texts: Iterable[str], *, dimensions: int | None = None, **settings: Any) -> Embeddings:
         """Embed texts, one vector for each text, in the same order: `llm.embed(["one", "two"])`.
@@ -661,8 +665,9 @@ class LLM:
 
     def _open(self) -> None:
         """Create the provider, and its fallbacks if any are configured."""
-        self._connect()
-        self._link()
+        with short_traceback:
+            self._connect()
+            self._link()
 
     def _connect(self) -> None:
         """Choose the endpoint and create the provider; connections are opened with the first request."""

@@ -285,15 +285,17 @@ def _nothing_found(values: Values) -> str:
     half = _half_azure(values)
     model = values.get("model=", values.get("AGENTKIT_MODEL", ""))
     if model.strip().lower() in PROVIDERS:
-        return f"{model!r} is a provider, not a model: use LLM({model!r}) in a program, or AGENTKIT_PROVIDER={model}."
+        name = model.strip().lower()
+        return (
+            f"{model!r} is a provider, not a model. Use LLM({name!r}) for its default model, or model='{name}:MODEL'."
+        )
     if _SERVICE.match(model):
         return _no_service(model)
     if slashed := _slashed(model):
         return slashed
     return (
-        f"No API key found. {f'Ignored: {half[1]}. ' if half else ''}Set OPENAI_API_KEY; or AZURE_OPENAI_API_KEY and "
-        "AZURE_OPENAI_ENDPOINT; or OPENAI_BASE_URL for a server that needs no key; or ANTHROPIC_API_KEY "
-        "or GEMINI_API_KEY. "
+        f"No API key found. {f'Ignored: {half[1]}. ' if half else ''}Set OPENAI_API_KEY, ANTHROPIC_API_KEY or "
+        "GEMINI_API_KEY; AZURE_OPENAI_API_KEY and AZURE_OPENAI_ENDPOINT; or OPENAI_BASE_URL for a server without keys. "
         f"{_offline_way()}"
     )
 
@@ -316,16 +318,10 @@ def _offline_way() -> str:
     from agentkit.llm.providers.offline.model import installed
 
     if installed():
-        return (
-            "For simple requests the offline model is installed: --offline at a shell, LLM('offline') in a program, or "
-            "AGENTKIT_PROVIDER=offline."
-        )
+        return "For simple requests without a key: AGENTKIT_PROVIDER=offline."
     from agentkit.installation import install_command
 
-    return (
-        f"Without any of these the offline model answers simple requests: {install_command('offline')} and use "
-        "--offline at a shell, LLM('offline') in a program."
-    )
+    return f"For simple requests without a key: {install_command('offline')}, then AGENTKIT_PROVIDER=offline."
 
 
 _ABSENT = "replay"

@@ -253,7 +253,8 @@ def embedding_steps(
         made += answer.vectors
         check_lengths(made, settings.get("dimensions"))
         made.model = answer.model or made.model
-        made.usage += _charged(answer, unanswered, tariff)
+        charged = tariff.of_request(answer.model, answer.usage.input_tokens)
+        made.usage += answer.usage.under(charged) + unreported(unanswered, charged)
     limits.most_texts = most_texts
     return made
 
@@ -294,9 +295,3 @@ def _explain(error: ModelError, batch: Sequence[str], first: int, model: str) ->
         advice = _NAME_ONE
     if advice:
         error.args = (f"{ended(str(error))} {advice}",)
-
-
-def _charged(answer: EmbeddingAnswer, unanswered: int, tariff: Tariff) -> Usage:
-    """The usage of a response, including unanswered attempts."""
-    charged = tariff.of_request(answer.model, answer.usage.input_tokens)
-    return answer.usage.under(charged) + unreported(unanswered, charged)

@@ -6,6 +6,7 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
+from functools import lru_cache
 from typing import Any, Literal, get_args
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -255,6 +256,7 @@ def read_url(url: str) -> tuple[str, dict[str, str]]:
     return f"{parts.scheme}://{parts.netloc}{path}", dict(parse_qsl(parts.query, keep_blank_values=True))
 
 
+@lru_cache(64)
 def shown_url(url: str) -> str:
     """A URL without its secret parts: user, password and query."""
     parts = _split(url)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from agentkit.errors import BadResponse, ModelError, Rejected
 from agentkit.events import Event, TextDelta, deltas_of
 from agentkit.llm.compat.content_fallback import advise
-from agentkit.llm.compat.conversion import Converter
-from agentkit.llm.compat.refusals import adjustment_for, with_known_adjustments
+from agentkit.llm.compat.conversion import Converter, ReceiverNames
+from agentkit.llm.compat.request_adjustments import adjustment_for, with_known_adjustments
 from agentkit.llm.compat.rules import Adjustment, Receiver, joined, receiver_of
 from agentkit.llm.embeddings import BatchLimits, EmbeddingAnswer, embedding_steps, embeddings_path, read_vectors
 from agentkit.llm.endpoint import Endpoint
@@ -108,7 +108,10 @@ class RemoteModel(Stage):
         self._tariff = tariff_of(endpoint, price)
         self._timeout_seconds, self._max_retries = timeout_seconds, max_retries
         self._wire = wire_named(endpoint.protocol)
+        converter = Converter(self._receiver, self._origin, is_strict=endpoint.strict)
+        self._own_converter = converter, EncodingCache(converter.message)
         self._converters: dict[Receiver, tuple[Converter, EncodingCache]] = {}
+        """Those for rules learnt from refusals."""
         self._learnt: dict[str, Adjustment] = {}
         self._batches = BatchLimits()
         self._closes_thoughts = _CLOSES_THOUGHTS.search(endpoint.model) is not None
@@ -173,16 +176,17 @@ class RemoteModel(Stage):
         with self._scrubbed(retries):
             for _ in range(_MAX_ADAPTATIONS + 1):
                 before = body
-                converter, make = self._encoding(request, learnt, streaming=streaming)
-                is_slow = any(each.is_slow for each in learnt.values())
-                body = (yield Effect(make, partial(_in_thread, make))) if is_slow else make()
+                body, names = self._encoded(request, learnt, streaming=streaming)
+                for each in learnt.values():
+                    apply = partial(each.apply, body)
+                    body = (yield Effect(apply, partial(_in_thread, apply))) if each.is_slow else apply()
                 if body == before:
                     break
                 if adjustment is not None and adjustment.is_lasting:
                     self._learnt[adjustment.name] = adjustment
                 try:
                     steps = self._exchange(body, retries, streaming=streaming)
-                    return (yield from converter.restored(request, steps, streaming=streaming))
+                    return (yield from names.restored(steps, streaming=streaming) if names else steps)
                 except Rejected as error:
                     refusal = error
                 adjustment = None if refusal.partial else adjustment_for(body, refusal, request.settings)
@@ -224,38 +228,24 @@ class RemoteModel(Stage):
         holder = ThoughtsHolder() if self._closes_thoughts else None
         return _StreamedAnswer(self._wire, self._decode, self._own, self._transport.scrub, holder)
 
-    def _encoding(
+    def _encoded(
         self, request: Request, learnt: Mapping[str, Adjustment], *, streaming: bool
-    ) -> tuple[Converter, Callable[[], dict[str, Any]]]:
-        """The converter for the rules that are known so far, and a function that encodes the request."""
-        receiver = self._receiver
+    ) -> tuple[dict[str, Any], ReceiverNames | None]:
+        """The body of a request under the rules that are known so far, and the names that were changed in it."""
+        receiver, is_strict = self._receiver, self._endpoint.strict
         for adjustment in learnt.values():
             receiver = receiver.learning(adjustment.rules) if adjustment.rules else receiver
-        found = self._converters.get(receiver)
+            is_strict = is_strict and adjustment.keeps_strict
+        found = self._own_converter if receiver is self._receiver else self._converters.get(receiver)
         if found is None:
-            converter = Converter(receiver, self._origin)
+            converter = Converter(receiver, self._origin, is_strict=self._endpoint.strict)
             found = self._converters.setdefault(receiver, (converter, EncodingCache(converter.message)))
-        return found[0], partial(self._encoded, *found, request, learnt, streaming=streaming)
-
-    def _encoded(
-        self,
-        converter: Converter,
-        encoded: EncodingCache,
-        request: Request,
-        learnt: Mapping[str, Adjustment],
-        *,
-        streaming: bool,
-    ) -> dict[str, Any]:
-        strict = self._endpoint.strict and all(adjustment.keeps_strict for adjustment in learnt.values())
-        body = self._wire.encode(converter.request(request), self._endpoint.model, strict=strict, before=encoded)
+        sent, names = found[0].request(request)
+        body = self._wire.encode(sent, self._endpoint.model, strict=is_strict, before=found[1])
         if streaming:
             body = {**self._wire.streaming, **body}
-        body = with_known_adjustments(
-            body, self._endpoint.model, self._wire.name, strict_order=converter.receiver.strict_order
-        )
-        for adjustment in learnt.values():
-            body = adjustment.apply(body)
-        return body
+        model, wire = self._endpoint.model, self._wire.name
+        return with_known_adjustments(body, model, wire, strict_order=receiver.strict_order), names
 
     def _decode(self, text: str) -> Response:
         """Parse a response. On failure the scrubbed text is parsed again, because errors quote parts of the text."""

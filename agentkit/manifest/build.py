@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 
 from agentkit.agents.agent import Agent, AgentTool
 from agentkit.agents.coding import TaskTool
-from agentkit.decisions import Decision, Verdict
-from agentkit.levels import SafetyLevel
+from agentkit.decisions import Decision, SafetyLevel, Verdict
 from agentkit.manifest import file, schema
 from agentkit.manifest.identity import (
     OURS,

@@ -161,7 +161,10 @@ def _texts(bearer: Any) -> list[str]:
 
 def _found(bearer: Any) -> Iterator[tuple[_Written, str]]:
     """The syntax tree and source of a function or a class; empty if the source is not available."""
-    file = _file_of(bearer)
+    # The file of a function or of a class's methods, from their code: the module can be gone from sys.modules
+    functions = vars(bearer).values() if isinstance(bearer, type) else (bearer,)
+    files = (each.__code__.co_filename for each in functions if inspect.isfunction(each))
+    file = next(files, "")
     linecache.checkcache(file)
     source = "".join(linecache.getlines(file))
     lines = split_lines(source)
@@ -170,13 +173,6 @@ def _found(bearer: Any) -> Iterator[tuple[_Written, str]]:
             yield node, f"({ast.get_source_segment(source, node)})"
         elif isinstance(node, _Written) and _is_meant(node, getattr(node, "name", ""), bearer):
             yield node, textwrap.dedent("\n".join(lines[_first_line(node) - 1 : node.end_lineno]))
-
-
-def _file_of(bearer: Any) -> str:
-    """The file of a function or of a class's methods, from their code: the module can be gone from sys.modules."""
-    functions = vars(bearer).values() if isinstance(bearer, type) else (bearer,)
-    files = (each.__code__.co_filename for each in functions if inspect.isfunction(each))
-    return next(files, "")
 
 
 def _is_meant(node: _Written, name: str, bearer: Any) -> bool:

@@ -10,9 +10,8 @@ from ipaddress import ip_network
 from typing import Any
 
 from agentkit._dataclass import dataclass
-from agentkit.decisions import Label, Verdict
+from agentkit.decisions import Label, SafetyLevel, Verdict
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 from agentkit.safety.rules import Rule
 from agentkit.usage import Limits, is_number
 

@@ -19,16 +19,15 @@ from agentkit import settings
 from agentkit._dataclass import dataclass
 from agentkit.agents.model_requests import FIND_TOOLS
 from agentkit.agents.run_config import LINEAGE
-from agentkit.decisions import Decision, Label, Verdict
+from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, LoginNeeded, ToolError
 from agentkit.event_rendering import suggestion, visible
-from agentkit.levels import SafetyLevel
 from agentkit.mcp.connection import Question, ServerConnection
+from agentkit.mcp.connection_target import Target, advice, target_of, variables
 from agentkit.mcp.content import Answer, Prompt, Resource, listing, written
 from agentkit.mcp.definitions import Definition, DefinitionChange, Pins, changes, clashing, local_names
 from agentkit.mcp.login_store import Ask, Login, Logout, Terms, command, with_login
 from agentkit.mcp.sdk.session import Caller
-from agentkit.mcp.target import Target, advice, target_of, variables
 from agentkit.messages import READ_MORE
 from agentkit.suggestions import refuse_made
 from agentkit.tooling.results import BAD_ARGUMENTS, objection

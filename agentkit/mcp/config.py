@@ -11,11 +11,11 @@ from typing import Any
 from agentkit import settings as config
 from agentkit._dataclass import dataclass
 from agentkit.atomic_write import usable
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import is_shallow, suggestion
-from agentkit.levels import SafetyLevel
 from agentkit.mcp.client import MCPServer, connect
-from agentkit.mcp.target import is_sealed
+from agentkit.mcp.connection_target import is_sealed
 from agentkit.text_encoding import split_lines
 from agentkit.tooling.toolset import Toolset
 
@@ -227,8 +227,8 @@ def _understood(entry: Mapping[str, Any]) -> frozenset[str]:
         raise ConfigError(f"its type is unknown. Known types: {', '.join(_TYPES)}.")
     unknown = [key for key in entry if key not in known | _BOTH | _LEFT_OUT]
     if unknown:
-        accepted, hint = ", ".join(sorted(known | _BOTH)), suggestion(unknown[0], sorted(known), 0.75)
-        raise ConfigError(f"{unknown[0]!r} is unknown, and could be a restriction.{hint} Known keys: {accepted}.")
+        names, meant = ", ".join(sorted(known | _BOTH)), suggestion(unknown[0], sorted(known), 0.75)
+        raise ConfigError(f"{unknown[0]!r} is unknown, and could be a restriction.{meant} Known keys: {names}.")
     if not any(key in entry for key in ("command", *_URLS)):
         raise ConfigError("it has neither a command nor a url.")
     return known

@@ -11,9 +11,9 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentkit.errors import ToolError, ToolTimeout
+from agentkit.mcp.connection_target import Target
 from agentkit.mcp.definitions import Definition
 from agentkit.mcp.login_store import Login, Logout, StoredLogin
-from agentkit.mcp.target import Target
 
 if TYPE_CHECKING:
     from agentkit.mcp.sdk.session import MCPConnection, ToolListing

@@ -19,8 +19,8 @@ from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision
 from agentkit.errors import ConfigError, ToolError
 from agentkit.http_security import is_local
+from agentkit.mcp.connection_target import Target, is_sealed
 from agentkit.mcp.definitions import replace_file
-from agentkit.mcp.target import Target, is_sealed
 from agentkit.portable_files import is_own, lock
 from agentkit.safety.urls import AddressRules, Url, read_url
 

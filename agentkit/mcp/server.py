@@ -15,10 +15,9 @@ from agentkit._dataclass import dataclass
 from agentkit.agents.options import check_rules
 from agentkit.agents.run_config import HandoffTarget, hearing
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, judge_call
-from agentkit.decisions import Label, Verdict
+from agentkit.decisions import Label, SafetyLevel, Verdict
 from agentkit.errors import ConfigError, ToolError
 from agentkit.http_security import listening, origin_of
-from agentkit.levels import SafetyLevel
 from agentkit.mcp.sdk.server import PATH, MCPAuth, ServedResource, check_reach, over_http, over_stdio, protocol_server
 from agentkit.messages import Message, ToolCall, ToolMessage, ToolResult
 from agentkit.safety.approval import NOBODY, Approval, ApprovalRequest, Approver, ApproverAnswer, Grants, answered

@@ -53,7 +53,9 @@ def kept(words: Sequence[str]) -> list[str]:
 
 def main(command: Sequence[str], most_line_bytes: int = MOST_LINE_BYTES, grace_seconds: float = GRACE_SECONDS) -> int:
     """Run the command until it exits or the input ends; return its exit code. No descendants are left."""
-    _adopt_orphans()
+    # Become the parent of orphaned descendants of the server, where the system supports it
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     (its_input, into), (out, its_output) = os.pipe(), os.pipe()
     try:
         program = subprocess.Popen(command, stdin=its_input, stdout=its_output)
@@ -69,12 +71,6 @@ def main(command: Sequence[str], most_line_bytes: int = MOST_LINE_BYTES, grace_s
     _end(program)
     os.write(_STDERR, f"The server was ended: it sent a message longer than {most_line_bytes:,} bytes.\n".encode())
     return TOO_LONG
-
-
-def _adopt_orphans() -> None:
-    """Become the parent of orphaned descendants of the server, where the system supports it."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _feed(program: subprocess.Popen[bytes], into: int, grace_seconds: float) -> None:

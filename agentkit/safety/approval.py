@@ -331,9 +331,12 @@ class Grants:
             grant.covers(request) for grant in (*self.run, *self.lasting)
         ):
             return decision
-        reason = f"Approved earlier for calls like it. {decision.reason}"
+        reason = f"{APPROVED} earlier for calls like it. {decision.reason}"
         return replace(decision, verdict=Verdict.ALLOW, reason=reason, remedy="")
 
+
+APPROVED = "Approved"
+"""The first word of the reason of an approved call."""
 
 SILENT = "It could not be approved: the approver returned None; return True to approve, False to refuse."
 """The reason of a denial if the approver returned None, as a function without `return` does."""
@@ -353,7 +356,7 @@ def answered(decision: Decision, answer: ApproverAnswer) -> Decision:
     if answer.approval is Approval.IMPOSSIBLE:
         return Decision(Verdict.DENY, CANNOT_SUCCEED, answer.text, level=decision.level)
     if answer.approval is not Approval.NO:
-        return replace(decision, verdict=Verdict.ALLOW, reason=f"Approved. {decision.reason}", remedy="")
+        return replace(decision, verdict=Verdict.ALLOW, reason=f"{APPROVED}. {decision.reason}", remedy="")
     why = answer.text or "Approval was refused."
     remedy = decision.remedy if answer == NOBODY else "Continue without it, or ask what to do instead."
     return replace(decision, verdict=Verdict.DENY, reason=f"{sentence(decision.reason)} {sentence(why)}", remedy=remedy)

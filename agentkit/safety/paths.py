@@ -58,6 +58,9 @@ def groups() -> tuple[Group, ...]:
     return tuple(found)
 
 
+HOME = "/home/~"
+"""Placeholder for the home folder of any user."""
+
 SECRETS_OF_THE_SYSTEM = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/proc/self/environ", "/proc/1/environ")
 SECRETS_OF_HOMES = (
     *(".ssh/id_rsa", ".aws/credentials", ".netrc", ".bash_history", ".gnupg/secring.gpg", ".kube/config"),

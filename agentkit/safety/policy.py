@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
-from agentkit.decisions import Decision, Verdict, strictest
+from agentkit.decisions import Decision, SafetyLevel, Verdict, strictest
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 from agentkit.safety.paths import NO_FACTS, CallFacts
 from agentkit.safety.rules import Rule, rules_from
 
@@ -49,7 +48,7 @@ class Policy:
     """
 
     level: SafetyLevel = SafetyLevel.NETWORK
-    rules: Iterable[Rule | Mapping[str, Any]] = ()
+    rules: tuple[Rule, ...] = ()
     flow: bool = True
 
     if TYPE_CHECKING:
@@ -63,12 +62,13 @@ class Policy:
         if isinstance(given, list | tuple | Rule):
             raise ConfigError("A policy's first argument is its level. Write: Policy(rules=[...])")
         object.__setattr__(self, "level", SafetyLevel.of(self.level))
-        object.__setattr__(self, "rules", rules_from(self.rules))
+        if self.rules != ():
+            object.__setattr__(self, "rules", rules_from(self.rules))
 
     @property
     def is_about_words(self) -> bool:
         """Whether a rule depends on what the person has written."""
-        return any(rule.is_about_words for rule in rules_from(self.rules))
+        return any(rule.is_about_words for rule in self.rules)
 
     def judge(
         self,
@@ -89,7 +89,8 @@ class Policy:
             return own
         by_level = self._by_level(tool, level if own.level is None else own.level, own.rule)
         default = strictest((by_level, own) if own.rule == NO_RULE else (own, by_level))
-        fitting = self._fitting(tool, (arguments or {}, canonical or arguments or {}), facts)
+        spellings = arguments or {}, canonical or arguments or {}
+        fitting = self._fitting(tool, spellings, facts) if self.rules else []
         ruled = strictest(rule.decision(arguments or {}) for rule in fitting) if fitting else None
         decision = default if ruled is None else ruled if ruled.allowed else strictest((ruled, default))
         # to a place that the user named, no stranger receives it
@@ -104,7 +105,7 @@ class Policy:
         written, canonical = spellings
         return [
             rule
-            for rule in rules_from(self.rules)
+            for rule in self.rules
             if rule.fits(tool, canonical, facts.said, facts)
             or (rule.verdict is not Verdict.ALLOW and rule.fits(tool, written, facts.said, facts))
         ]

@@ -81,7 +81,9 @@ class ApprovalDialog:
         self._show(rows[1:])
         try:
             if request.decision.rule == WORDS:
-                return self._words()
+                # The answer to a question of a tool, which is a text
+                text = self._ask("Answer: ").strip()
+                return text or (Approval.LATER if self._can_wait else Approval.NO)
             if len(rows) > _MAX_CLOSE_ROWS:
                 self._tell(rows[0], "bold yellow")
             self._tell("\n".join(self._choices(request)), "dim")
@@ -123,11 +125,6 @@ class ApprovalDialog:
         width = max(_screen_size()[0] - 1, _MIN_COLUMNS)
         lines = [f"  {line}" for line in (*lines, "n  no; with a reason: n because ...")]
         return [row for line in lines for row in wrap(line, width, subsequent_indent="     ")]
-
-    def _words(self) -> Said:
-        """The answer to a question of a tool, which is a text."""
-        text = self._ask("Answer: ").strip()
-        return text or (Approval.LATER if self._can_wait else Approval.NO)
 
     def _answer(self, request: ApprovalRequest) -> Said:
         while True:

@@ -9,9 +9,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import NamedTuple
 from urllib.parse import quote, urljoin
 
-from agentkit.decisions import Decision, Verdict
+from agentkit.decisions import Decision, SafetyLevel, Verdict
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 
 MAX_URL_CHARS = 2_048
 DEFAULT_PORTS = frozenset({80, 443, 8080, 8443})

@@ -123,10 +123,10 @@ def _is_harmless_repository(path: str) -> bool:
             return not os.path.islink(path) and all(each.endswith(".sample") for each in os.listdir(path))
         return False
     if name == "commondir":
-        return "/.git/worktrees/" in path and _text(path).strip() == "../.."
+        return "/.git/worktrees/" in path and small_text(path).strip() == "../.."
     if name in ("config", "config.worktree", "attributes") and _is_empty(path):
         return True
-    return name in ("config", "config.worktree") and _names_no_program(_text(path))
+    return name in ("config", "config.worktree") and _names_no_program(small_text(path))
 
 
 def _is_empty(path: str) -> bool:
@@ -153,11 +153,11 @@ def _names_no_program(settings: str) -> bool:
 
 def _only_adds_paths(path: str) -> bool:
     """Whether a path configuration file of Python has no line of code."""
-    text = _text(path)
+    text = small_text(path)
     return path.endswith(".pth") and text != "" and not re.search(r"(?:^|[\n\r])[ \t]*import[ \t]", text)
 
 
-def _text(path: str) -> str:
+def small_text(path: str) -> str:
     """The text of a small regular file, or nothing."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
         descriptor = os.open(path, _FILE)

@@ -123,7 +123,13 @@ def command_view(
         )
     environment = settings.environment()
     homes = people_homes()
-    tools = _tools_below(homes, environment.get("PATH", ""))
+    # The folders below the homes from which programs are started, and what those programs need
+    searched = environment.get("PATH", "")
+    own = [f"{home}/{name}" for home in (*homes, *_children("/home")) for name in _TOOLCHAINS]
+    prefixes = [_prefix(path, homes) for path in searched.split(os.pathsep) if path]
+    wanted = _real_folders([*own, *prefixes, sys.prefix, sys.base_prefix])
+    below = [path for path in wanted if any(path.startswith(home + "/") for home in homes)]
+    tools = [path for path in below if not any(path.startswith(other + "/") for other in below)]
     emptied = (*_real_folders(_EMPTIED), _SHARED_MEMORY, *homes)
     mounts = _system(place, tools, emptied, scratch_bytes)
     mounts += [("rw" if writable else "ro", place, place)]
@@ -200,15 +206,6 @@ def people_homes() -> list[str]:
 
 def _real_folders(paths: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(os.path.realpath(path) for path in paths if os.path.isdir(path)))
-
-
-def _tools_below(homes: list[str], searched: str) -> list[str]:
-    """The folders below the homes from which programs are started, and what those programs need."""
-    own = [f"{home}/{name}" for home in (*homes, *_children("/home")) for name in _TOOLCHAINS]
-    prefixes = [_prefix(path, homes) for path in searched.split(os.pathsep) if path]
-    wanted = _real_folders([*own, *prefixes, sys.prefix, sys.base_prefix])
-    below = [path for path in wanted if any(path.startswith(home + "/") for home in homes)]
-    return [path for path in below if not any(path.startswith(other + "/") for other in below)]
 
 
 def _children(folder: str) -> list[str]:

@@ -20,8 +20,9 @@ from typing import NamedTuple, Protocol
 from agentkit import settings
 from agentkit._dataclass import dataclass
 from agentkit.errors import SandboxError
+from agentkit.redaction import value_redactor
 from agentkit.sandbox import bubblewrap, docker_backend
-from agentkit.sandbox.created_settings import NOTHING_CREATED, Created, set_aside
+from agentkit.sandbox.created_settings import NOTHING_CREATED, Created, set_aside, small_text
 from agentkit.sandbox.git_access import Git, is_git_settings, repository_of
 from agentkit.sandbox.isolation import (
     BUBBLEWRAP,
@@ -53,6 +54,7 @@ _ATTEMPTS = 6
 _FIRST_PAUSE_SECONDS = 0.01
 _MOUNT_POINT_MODE = 0o444
 _SYNTAX_CHECK_SECONDS = 2.0
+_MAX_APPEARED, _MAX_VALUES, _SHORTEST_VALUE = 100, 300, 8
 _MAX_PLAIN = 1_000
 _RESERVED = r"(?:if|then|elif|else|fi|for|in|do|done|case|esac|while|until|select|function|coproc|time)(?![^\s;|&])"
 _WORD = r"""(?:[\w./=:,@%+-]|'[^'\n]*'|"[^"$`\\!\n]*")++"""
@@ -69,6 +71,8 @@ class ProcessOutcome:
 
     `created` are the settings that other programs run later and that the command made: they were set aside, unless
     they were permitted. `unsearched` says why not all secrets of the workspace were found and hidden, if they were not.
+    `appeared` are files with secrets that came or were replaced while it ran, so that it could read them; the output
+    is without their values.
     `return_code` is None when it was ended from outside; then `error` says
     why. A command that a signal ended gives 128 plus its number. `output` is stdout and stderr together, in the
     order in which they came.
@@ -85,6 +89,7 @@ class ProcessOutcome:
     error: str = ""
     created: Created = NOTHING_CREATED
     unsearched: str = ""
+    appeared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,11 +197,26 @@ def run_command(
         job, outcome = _run_attempts(
             (command, os.path.realpath(folder), confinement), boundary, cancellation, searched=searched
         )
+        after = job.git.search()
+        outcome = _without_new_secrets(outcome, sorted(after.appeared(job.found)), job.folder)
         if not confinement.writable:
             return replace(outcome, unsearched=job.found.unsearched)
-        after = job.git.search()
         created = set_aside(job.folder, job.found, after, permitted, outside=job.git.outside)
     return replace(outcome, created=created, unsearched=job.found.unsearched or after.unsearched)
+
+
+def _without_new_secrets(outcome: ProcessOutcome, appeared: list[str], folder: str) -> ProcessOutcome:
+    """The outcome without the values of these files, which nothing hid from the command when they appeared."""
+    values: dict[str, None] = {}
+    for line in "\n".join(small_text(path) for path in appeared[:_MAX_APPEARED]).split("\n"):
+        parts = (part.strip(" \t\r\"',;") for part in (re.split("[=:]", line, maxsplit=1)[-1], line))
+        values |= dict.fromkeys(next(([part] for part in parts if len(part) >= _SHORTEST_VALUE), []))
+    clean = value_redactor(tuple(values)[:_MAX_VALUES])
+    names = tuple(path.removeprefix(f"{folder}/") for path in appeared)
+    if values:
+        output, stdout, stderr = map(clean, (outcome.output, outcome.stdout, outcome.stderr))
+        outcome = replace(outcome, output=output, stdout=stdout, stderr=stderr)
+    return replace(outcome, appeared=names) if names else outcome
 
 
 def _run_attempts(

@@ -1,4 +1,4 @@
-"""Execution of untrusted Python, and of trusted modules on untrusted data, in single-use worker processes."""
+"""Execution of untrusted Python, and of trusted modules on untrusted data, in isolated worker processes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Literal, NamedTuple, Protocol
 
@@ -45,6 +46,7 @@ PYTHON_LIMITS = ProcessLimits(
 
 MAX_CODE_BYTES = 100_000
 
+_STATEFUL_CALLS = 20
 _MAX_DIGITS, _NOTE_BYTES = 10, 100
 _KINDS = ("syntax", "refused", "raised")
 _SIGNALS = {
@@ -66,7 +68,8 @@ class PythonOutcome:
 
     `value` is the repr of the last line if that is an expression whose value is not None. On failure, `error` is a
     description and `kind` the origin: syntax, refused, raised (by the code), limit, sandbox. `line` is the line of the
-    code, or None, and `hint` what to write instead. `output` contains what was printed until then.
+    code, or None, and `hint` what to write instead. `output` contains what was printed until then. `variables` is
+    "kept" or "lost" for code whose variables are kept for the next call.
     """
 
     status: str
@@ -81,12 +84,14 @@ class PythonOutcome:
     kind: str = "ok"
     line: int | None = None
     hint: str = ""
+    variables: str = ""
 
 
 class WorkerSpec(NamedTuple):
     """The properties of a worker for a snippet, or for a request to a `module` of this package.
 
-    `packages` are the folders of other packages that the module imports. `request_bytes` bounds a request.
+    `calls` enables host functions; a `stateful` worker takes one snippet after another. `packages` are the folders of
+    other packages that the module imports. `request_bytes` bounds a request.
     """
 
     limits: ProcessLimits = PYTHON_LIMITS
@@ -96,6 +101,7 @@ class WorkerSpec(NamedTuple):
     module: str = ""
     packages: tuple[str, ...] = ()
     request_bytes: int = protocol.MAX_FRAME_BYTES
+    stateful: bool = False
 
 
 def run_python(
@@ -134,6 +140,74 @@ def run_program(
     """
     spec = WorkerSpec(limits, frozenset() if sandbox == "off" else MECHANISMS, calls=True)
     return _run({"code": code, "functions": json.dumps(functions)}, spec, sandbox, cancellation, answer)
+
+
+class PythonSession:
+    """A worker that keeps the variables of code from call to call, until a call is ended from outside.
+
+    Each call has the limits of a snippet; the computing time of all calls together is limited to that of 20. Calls
+    wait for each other. `close` ends the worker, after the current call if there is one.
+    """
+
+    def __init__(self, sandbox: str = "auto", limits: ProcessLimits = PYTHON_LIMITS) -> None:
+        available = frozenset[str]() if sandbox == "off" else MECHANISMS
+        self._sandbox, self._spec = sandbox, WorkerSpec(limits, available, calls=True, stateful=True)
+        self._lock = threading.Lock()
+        self._worker: WorkerHandle | None = None
+        self._boundary = Boundary(frozenset(), PYTHON_NEEDS)
+        self._is_closed = False
+
+    @property
+    def has_variables(self) -> bool:
+        """Whether the variables of an earlier call are there."""
+        return self._worker is not None and self._worker.program.poll() is None
+
+    def run(self, code: str, cancellation: Cancellation | None = None) -> PythonOutcome:
+        """Run code with the variables of earlier calls. Raises SandboxError if the required isolation is missing."""
+        refused = _objected(code)
+        if refused:
+            return replace(refused, variables="kept")
+        with self._lock:
+            try:
+                worker = self._worker = self._started()
+                worker.send({"code": code})
+                outcome = _attended(worker, self._spec.limits, self._boundary, cancellation, None)
+            except BaseException:
+                self._end()
+                raise
+            if worker.program.poll() is not None or outcome.kind == "limit":
+                self._end()
+        if self._is_closed:
+            self.close()
+        return replace(outcome, variables="kept" if self.has_variables else "lost")
+
+    def close(self) -> None:
+        """End the worker; the current call ends it when it is done."""
+        self._is_closed = True
+        if self._lock.acquire(blocking=False):
+            try:
+                self._end()
+            finally:
+                self._lock.release()
+
+    def _started(self) -> WorkerHandle:
+        """The waiting worker, or a new one. Raises SandboxError."""
+        if self._worker is not None and self.has_variables:
+            return self._worker
+        self._end()
+        worker, mechanisms = POOL.take(self._spec)
+        self._boundary = Boundary(mechanisms, PYTHON_NEEDS)
+        try:
+            self._boundary.require(self._sandbox)
+        except SandboxError:
+            worker.close()
+            raise
+        return worker
+
+    def _end(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
 
 
 def python_boundary(available: frozenset[str] = MECHANISMS) -> Boundary:
@@ -259,15 +333,19 @@ def _attended(
 ) -> PythonOutcome:
     started = time.perf_counter()
     together, stdout, stderr = (Capture(limits.output_bytes) for _ in range(3))
-    report = bytearray()
+    report, claim = bytearray(), bytearray()
     takers = {
         worker.stdout: stdout.also(together),
         worker.stderr: stderr.also(together),
         worker.report: report.extend,
         **call_takers(worker, answer),
     }
-    stop = attend(worker.program, takers, limits, cancellation)
+    if worker.calls is not None and answer is None:
+        takers[worker.calls] = claim.extend
+    stop = attend(worker.program, takers, limits, cancellation, lambda: bool(protocol.split(bytes(claim))))
+    claims = protocol.split(bytes(claim))
     verdict = _verdict(protocol.split(bytes(report)), limits) if stop is None else _stopped(stop)
+    verdict = _claimed(claims[0], limits) if claims else verdict
     return PythonOutcome(
         output=together.text(),
         stdout=stdout.text(),
@@ -284,12 +362,12 @@ def _verdict(frames: list[dict[str, str]], limits: ProcessLimits) -> _Verdict:
         return _Verdict("failed", error="The sandbox broke down: its supervisor died.", kind="sandbox")
     code = int(frames[-1]["code"])
     claims = protocol.split(frames[-1]["claim"].encode("utf-8", "surrogateescape"))
-    most_bytes = limits.output_bytes + _NOTE_BYTES
-    claim = {name: protocol.shortened(text, most_bytes) for name, text in claims[0].items()} if claims else {}
+    claim = claims[0] if claims else {}
     if code == 0 and "kind" in claim:
         return _claimed(claim, limits)
     if code == FAILED and "failure" in claim:
-        return _Verdict("failed", error=f"The sandbox broke down: {claim['failure']}", kind="sandbox")
+        failure = protocol.shortened(claim["failure"], limits.output_bytes)
+        return _Verdict("failed", error=f"The sandbox broke down: {failure}", kind="sandbox")
     if code < 0:
         return _signalled(-code, limits)
     return _Verdict("failed", error=f"It ended its process (exit code {code}) before it finished.", kind="raised")
@@ -297,10 +375,12 @@ def _verdict(frames: list[dict[str, str]], limits: ProcessLimits) -> _Verdict:
 
 def _claimed(claim: dict[str, str], limits: ProcessLimits) -> _Verdict:
     """Convert the claim of the process about the code's end, which the code itself can have written."""
+    most_bytes = limits.output_bytes + _NOTE_BYTES
+    claim = {name: protocol.shortened(text, most_bytes) for name, text in claim.items()}
     is_cut = bool(claim.get("cut"))
-    if claim["kind"] == "ok":
+    if claim.get("kind") == "ok":
         return _Verdict(value=claim.get("value", ""), truncated=is_cut)
-    kind = claim["kind"] if claim["kind"] in _KINDS else "raised"
+    kind = claim["kind"] if claim.get("kind") in _KINDS else "raised"
     message, line = claim.get("message", ""), claim.get("line", "")
     if claim.get("raised") == "MemoryError":
         message, kind = out_of_memory(limits), "limit"
@@ -327,6 +407,7 @@ def _setup(spec: WorkerSpec) -> dict[str, str]:
     guard = _guard_packages() if spec.guard else []
     packages = [os.path.dirname(sandbox) if spec.module else sandbox, *guard, *spec.packages]
     resources = spec.limits.resources(of_one_process=True)
+    resources["CPU"] *= _STATEFUL_CALLS if spec.stateful else 1
     return {
         **python_view(packages, scratch_bytes=spec.limits.scratch_bytes).texts(),
         "task": "module" if spec.module else "python",
@@ -338,6 +419,7 @@ def _setup(spec: WorkerSpec) -> dict[str, str]:
         "output_bytes": str(spec.limits.output_bytes),
         "guard": "\0".join(guard),
         "calls": "yes" if spec.calls else "",
+        "stateful": "yes" if spec.stateful else "",
         "resources": "\0".join(f"{name}={amount}" for name, amount in resources.items()),
     }
 

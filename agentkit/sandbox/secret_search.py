@@ -94,6 +94,11 @@ class Survey:
         """Whether the same paths are hidden and locked."""
         return (self.hidden.keys(), self.locked.keys()) == (other.hidden.keys(), other.locked.keys())
 
+    def appeared(self, before: Survey) -> Iterator[str]:
+        """The hidden files that were not there in a search before, or not the same."""
+        known = {(status.st_dev, status.st_ino) for status in before.hidden.values()}
+        return (path for path, status in self.hidden.items() if (status.st_dev, status.st_ino) not in known)
+
     def replaced(self) -> Iterator[str]:
         """The hidden files in whose place others are now."""
         for path, status in self.hidden.items():

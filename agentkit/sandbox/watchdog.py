@@ -154,30 +154,37 @@ class TerminationReason:
     sentence: str
 
 
+def _never() -> bool:
+    return False
+
+
 def attend(
     program: Program,
     outputs: Mapping[int, Callable[[bytes], None]],
     limits: ProcessLimits,
     cancellation: Cancellation | None = None,
+    is_done: Callable[[], bool] = _never,
 ) -> TerminationReason | None:
     """Read the program's output until it ends or exceeds a limit; returns None if it ended by itself.
 
     `outputs` maps descriptors to handlers of their data; a handler that raises SandboxError ends the program. When this
-    returns or raises, the whole process tree of the program is dead.
+    returns or raises, the whole process tree of the program is dead, unless `is_done` has found in its output that it
+    waits for more work.
     """
     watch = _Watch(program, limits, cancellation)
     try:
-        stop = _read_all(program, outputs, watch)
+        stop = _read_all(program, outputs, watch, is_done)
     except SandboxError as error:
         stop = TerminationReason("refused", str(error))
     finally:
-        end(program)
+        if not is_done():
+            end(program)
     _drain(outputs)
     return stop
 
 
 def _read_all(
-    program: Program, outputs: Mapping[int, Callable[[bytes], None]], watch: _Watch
+    program: Program, outputs: Mapping[int, Callable[[bytes], None]], watch: _Watch, is_done: Callable[[], bool]
 ) -> TerminationReason | None:
     poll = select.poll()
     for descriptor in outputs:
@@ -193,7 +200,7 @@ def _read_all(
             if not data:
                 poll.unregister(descriptor)
                 is_open.discard(descriptor)
-        if program.poll() is not None:
+        if program.poll() is not None or is_done():
             return None
         stop = watch.stop()
         if stop:

@@ -36,7 +36,7 @@ Setup = dict[str, str]
 """The setup sent by the host: task (python, command, module), mechanisms, resources, mounts, rules, host_name.
 
 Lists are separated by NUL. `calls` is the descriptor on which code calls host functions; the host replies on the
-control descriptor.
+control descriptor. With `stateful`, it is where the outcome of each of several requests is reported.
 """
 
 
@@ -271,15 +271,31 @@ def _python(setup: Setup) -> Any:
 
     functions = _functions(setup)
     guard.run("import copy\n0", _discard)
+    if setup["stateful"]:
+        return lambda request, _: _run_in_turn(guard.KeptNamespace(_write), request, int(setup["calls"]), most_bytes)
 
     def work(request: dict[str, str], claims: int) -> NoReturn:
         _remove_native_modules()
-        ending = guard.run(request["code"], _write, functions(request))
-        raised = ending.message.partition(":")[0] if ending.kind == "raised" else ""
-        details = {"message": ending.text(), "line": ending.line, "hint": ending.hint, "value": ending.value}
-        _finish(claims, most_bytes, {"kind": ending.kind, "raised": raised, **details})
+        _finish(claims, most_bytes, _details(guard.run(request["code"], _write, functions(request))))
 
     return work
+
+
+def _details(ending: Any) -> dict[str, Any]:
+    """The outcome of guarded code as a claim."""
+    raised = ending.message.partition(":")[0] if ending.kind == "raised" else ""
+    details = {"message": ending.text(), "line": ending.line, "hint": ending.hint, "value": ending.value}
+    return {"kind": ending.kind, "raised": raised, **details}
+
+
+def _run_in_turn(namespace: Any, request: dict[str, str] | None, outcomes: int, most_bytes: int) -> NoReturn:
+    """Run one request after another with the same variables, until the host exits or ends this process."""
+    os.set_inheritable(outcomes, False)
+    _remove_native_modules()
+    while request is not None:
+        protocol.send(outcomes, _encoded(_details(namespace.run(request["code"])), most_bytes))
+        request = protocol.receive(_CONTROL)
+    os._exit(0)
 
 
 def _module(setup: Setup) -> Any:
@@ -341,12 +357,17 @@ def _discard(_stream: str, _text: str) -> None:
 
 
 def _finish(claims: int, most_bytes: int, details: dict[str, Any]) -> NoReturn:
-    """Report the outcome in bounded texts and exit at once: no finalizer of the code must run after its result."""
+    """Report the outcome and exit at once: no finalizer of the code must run after its result."""
+    protocol.send(claims, _encoded(details, most_bytes))
+    os._exit(0)
+
+
+def _encoded(details: dict[str, Any], most_bytes: int) -> bytes:
+    """The outcome as a frame of bounded texts."""
     whole = {name: "" if detail is None else str(detail) for name, detail in details.items()}
     texts = {name: protocol.shortened(text, most_bytes) for name, text in whole.items()}
     is_cut = any(texts[name] != text for name, text in whole.items())
-    protocol.send(claims, protocol.encode(**texts, cut="yes" if is_cut else ""))
-    os._exit(0)
+    return protocol.encode(**texts, cut="yes" if is_cut else "")
 
 
 _TASKS = {"python": _python, "command": _command, "module": _module}

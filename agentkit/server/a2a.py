@@ -20,16 +20,22 @@ from agentkit.agents.agent import PARAGRAPH, Agent, AgentTool
 from agentkit.agents.result import Pending, Resumption, RunFinished, RunResult, pending_of, result_in
 from agentkit.agents.run_config import LINEAGE, PausingTool, name_for_tool
 from agentkit.content import File, Image, part_of
-from agentkit.decisions import Decision, Label, Verdict
+from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import AgentKitError, ConfigError, MissingExtra, RunError
 from agentkit.events import Event, Milestone, ResponseReceived, RunEnded, RunStarted, TextDelta, ToolCallPostponed
-from agentkit.levels import SafetyLevel
 from agentkit.messages import AssistantMessage, Content, Response, ToolCall, arguments_of, well_formed
 from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, ApproverAnswer, is_mistaken
 from agentkit.server.conversations import Conversations, answer_of, front_end_events
-from agentkit.server.http_types import HTTPError, HTTPRequest, HTTPResponse, reply_of
-from agentkit.server.streaming import ConcurrencyLimit
-from agentkit.sessions.run_state import RunState
+from agentkit.server.http_types import (
+    ConcurrencyLimit,
+    HTTPError,
+    HTTPRequest,
+    HTTPResponse,
+    cancelled,
+    invalid_value,
+    reply_of,
+)
+from agentkit.sessions.state import RunState
 from agentkit.tooling.tool import Tool
 
 if TYPE_CHECKING:
@@ -44,7 +50,7 @@ RPC_PATH = "/a2a"
 _MOST_TASKS = 1_000
 _IDLE_SECONDS = 600.0
 _PENDING = ("id", "tool", "arguments", "question")
-"""What a status message contains for each waiting call, in addition to `needsAnswer`."""
+"""The fields of each waiting call in a status message, in addition to `needsAnswer`."""
 
 _BOTH = "Answer yes or no, or send the answers by the ids of the calls."
 
@@ -183,9 +189,7 @@ class A2AExecutor:
 
     async def close(self) -> None:
         """Stop all runs."""
-        for task in self._active:
-            task.cancel()
-        await asyncio.gather(*self._active, return_exceptions=True)
+        await cancelled(*self._active)
 
     async def _run(self, message: Message, updater: TaskUpdater) -> None:
         """Run or resume, and report the text and the end. Raises HTTPError and AgentKitError."""
@@ -264,12 +268,12 @@ def _part(part: Part) -> str | Image | File:
         if kind == "url" and part.url.lower().startswith(("https://", "http://")):
             return Image(part.url) if part.media_type.startswith("image/") else File(part.url)
     except (ValueError, OSError) as error:
-        raise HTTPError(400, f"A file of the message cannot be read: {error}", code="invalid_value") from None
+        raise invalid_value(f"A file of the message cannot be read: {error}") from None
     if kind == "text":
         return part.text
     if kind == "data":
         return json.dumps(_data(part), ensure_ascii=False)
-    raise HTTPError(400, "A part of the message is neither text, data, bytes nor a web address.", code="invalid_value")
+    raise invalid_value("A part of the message is neither text, data, bytes nor a web address.")
 
 
 def _questions(waiting: Sequence[Pending], note: str = "") -> list[Part]:
@@ -337,7 +341,7 @@ class A2AAgent:
         self._context_id = ""
 
     def __call__(self, prompt: str) -> str:
-        """The answer as text. Raises RunError with the result so far if there is no answer."""
+        """The answer as text. Raises RunError with the result so far if the run has no answer."""
         return self.run(prompt).raise_for_status().text
 
     def run(self, prompt: str | Resumption) -> RunResult[str]:
@@ -539,7 +543,7 @@ class _RemoteTask:
         progress = RunState.of(milestones)
         value = text if text or status == "done" else None
         run_id = json.dumps([self.context_id, self.task_id])
-        return RunResult[str].of_state(progress, run_id, (), self.error, value=value, lead=agent)
+        return RunResult[str].of(progress, run_id, (), self.error, value=value, lead=agent)
 
     def _enter_status(self, status: Any) -> None:
         from a2a.types import TaskState

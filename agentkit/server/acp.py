@@ -40,6 +40,7 @@ from agentkit.messages import (
 )
 from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, Said, is_offered
 from agentkit.server.conversations import ClientConversation, front_end_events
+from agentkit.server.http_types import cancelled
 from agentkit.sessions.session import Session
 from agentkit.sessions.store import SessionStore
 
@@ -171,17 +172,14 @@ class EditorAgent:
         return PromptResponse(stop_reason=reason, usage=EditorUsage(**named, total_tokens=used.total_tokens))
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """Stop the running prompt; its results so far are stored."""
+        """Stop the prompt at work; its progress is stored."""
         thread = self._threads.get(session_id)
         if thread is not None and thread.task is not None:
             thread.task.cancel()
 
     async def close(self) -> None:
         """Stop all runs."""
-        tasks = [thread.task for thread in self._threads.values() if thread.task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancelled(*(thread.task for thread in self._threads.values() if thread.task is not None))
 
     def _open(self, session_id: str, folder: str) -> EditorThread:
         agent = self._agent.within(Session.open(self._store, f"acp/{session_id}"))
@@ -302,7 +300,7 @@ def _preview(call: ToolCall, agent: Agent[Any]) -> str:
 
 
 def _diffs(diff: str, call: ToolCall, agent: Agent[Any]) -> list[Any]:
-    """The hunks of a call's unified diff as an editor shows them: what is in the file, and what replaces it."""
+    """The hunks of a call's unified diff as an editor shows them: the present text, and the text that replaces it."""
     from acp import tool_diff_content
 
     path = _path(call, agent)

@@ -15,6 +15,7 @@ from agentkit.agents.agent import PARAGRAPH
 from agentkit.agents.options import Prompt, conversation_from
 from agentkit.agents.result import Pending, Resumption, RunFinished, RunResult
 from agentkit.agents.runner import spent_in
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import AgentKitError, ConfigError, MissingExtra, Postponed
 from agentkit.event_rendering import content_text, visible
 from agentkit.events import (
@@ -27,13 +28,19 @@ from agentkit.events import (
     ToolCallPostponed,
     ToolCallStarted,
 )
-from agentkit.levels import SafetyLevel
 from agentkit.llm.protocols.chat_format import typed
 from agentkit.messages import Content, ToolCall, parts_of, well_formed
 from agentkit.server.conversations import ClientConversation, Conversations, answer_of, front_end_events
-from agentkit.server.http_types import HTTPError, HTTPRequest, HTTPResponse
+from agentkit.server.http_types import (
+    SSE_BEAT,
+    ConcurrencyLimit,
+    HTTPError,
+    HTTPRequest,
+    HTTPResponse,
+    invalid_value,
+    stream_of,
+)
 from agentkit.server.openai_endpoint import check_entry, refusal_of
-from agentkit.server.streaming import ConcurrencyLimit
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import NO_USAGE, Usage
@@ -74,16 +81,9 @@ class AGUIEndpoint:
         try:
             given = RunAgentInput.model_validate(document)
         except ValueError as error:
-            raise HTTPError(400, f"The body is not a RunAgentInput: {error}", code="invalid_value") from None
+            raise invalid_value(f"The body is not a RunAgentInput: {error}") from None
         conversation = self.conversations.find(given.thread_id)
-        self.room.take()
-        return HTTPResponse(
-            content_type="text/event-stream",
-            headers={"cache-control": "no-store", "x-accel-buffering": "no"},
-            pieces=_AGUIRun(conversation, given).pieces(),
-            beat=b": still at work\n\n",
-            ended=self.room.give_back,
-        )
+        return stream_of(_AGUIRun(conversation, given).pieces(), "text/event-stream", self.room, beat=SSE_BEAT)
 
 
 class _AGUIRun:
@@ -136,7 +136,7 @@ class _AGUIRun:
         try:
             agent.tools = own + Toolset(map(page_tool, given.tools)) if given.tools else own
         except ConfigError as error:
-            raise HTTPError(400, f"A tool of the page cannot be used: {error}", code="invalid_value") from None
+            raise invalid_value(f"A tool of the page cannot be used: {error}") from None
         if not isinstance(agent.context, SharedState):
             return None
         agent.context = state = SharedState(deepcopy(agent.context.data) if given.state is None else given.state)
@@ -152,7 +152,7 @@ class _AGUIRun:
         if given.resume:
             raise HTTPError(409, "No interrupt of this thread waits for an answer.", code="not_waiting")
         if not users:
-            raise HTTPError(400, "messages has no message of the user to answer.", code="invalid_value")
+            raise invalid_value("messages has no message of the user to answer.")
         while (known := conversation.prompts) >= len(users):  # the page asks again, or has changed its last messages
             conversation.forget_last_run()
         earlier = given.messages[: users[-1]] if not known else [given.messages[place] for place in users[known:-1]]
@@ -315,8 +315,11 @@ _DECISION = {
     "type": "object",
     "properties": {
         "approved": {"type": "boolean"},
-        "editedArgs": {"type": "object", "description": "Arguments that replace all arguments of the call."},
-        "reason": {"type": "string", "description": "The reason for the refusal, for the model."},
+        "editedArgs": {
+            "type": "object",
+            "description": "Other arguments for the call, which replace all of them.",
+        },
+        "reason": {"type": "string", "description": "Why the call is refused, for the model."},
     },
     "required": ["approved"],
 }
@@ -376,7 +379,7 @@ def _part(part: Any) -> dict[str, Any]:
     text = (
         f"A part of type {part.type!r} from a {source.type!r} source cannot be read here: send text, images or files."
     )
-    raise HTTPError(400, text, code="invalid_value")
+    raise invalid_value(text)
 
 
 def _json(value: object) -> str:

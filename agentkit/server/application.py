@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentkit.agents.agent import Agent
 from agentkit.errors import AgentKitError, ConfigError, MissingExtra
-from agentkit.server import streaming
 from agentkit.server.a2a import CARD_PATH, RPC_PATH, A2AEndpoint
 from agentkit.server.ag_ui import AGUIEndpoint
-from agentkit.server.api import ChatAPI
+from agentkit.server.api import ChatAPI, Dashboard
 from agentkit.server.auth import HEADERS, SIGN_IN, Head, RequestAuth
 from agentkit.server.chats import Chats
 from agentkit.server.conversations import Conversations
-from agentkit.server.dashboard import Dashboard
-from agentkit.server.http_types import HTTPError, HTTPRequest, HTTPResponse
+from agentkit.server.http_types import (
+    BEAT_SECONDS,
+    ClientDisconnected,
+    ConcurrencyLimit,
+    HTTPError,
+    HTTPRequest,
+    HTTPResponse,
+    deliver,
+    unless_gone,
+)
 from agentkit.server.openai_endpoint import Completions, refusal_of
-from agentkit.server.streaming import ConcurrencyLimit
 from agentkit.sessions.stores import Place, store_at
 
 if TYPE_CHECKING:
@@ -45,24 +51,29 @@ _FILES = {
 """The static files of the page, by exact path: no file path is ever built from client input."""
 
 _MOST_LISTENING = 64
+_METHODS = ("GET", "POST")
 
 Handler = Callable[[HTTPRequest], Awaitable[HTTPResponse]]
 
 
 def application(
-    agent: Agent[Any], token: str | None, hosts: Iterable[str], sessions: Place, session: str, most_runs: int
+    agent: Agent[Any], access: Mapping[str, Any], sessions: Place, session: str, most_runs: int
 ) -> Starlette:
-    """Build the application of `app`. Raises ConfigError, MissingExtra and NoProvider."""
+    """Build the application of `app`; `access` is its token, hosts and origins.
+
+    Raises ConfigError, MissingExtra and NoProvider.
+    """
     try:
         from starlette.applications import Starlette
         from starlette.middleware import Middleware
+        from starlette.middleware.cors import CORSMiddleware
         from starlette.routing import Route
     except ModuleNotFoundError as error:
         raise MissingExtra("serve", "Serving an agent over HTTP") from error
     if not isinstance(agent, Agent):
         raise ConfigError(f"app() takes an Agent. Got {agent!r:.200}.")
     _ = agent.llm  # fail at startup if no model is configured
-    gate, room = RequestAuth(token, hosts, [*_FILES, CARD_PATH]), ConcurrencyLimit(most_runs)
+    gate, room = RequestAuth(open_paths=[*_FILES, CARD_PATH], **access), ConcurrencyLimit(most_runs)
     store = store_at(sessions)
     chats = Chats(agent, store, room)
     desk = ChatAPI(agent, gate, chats, ConcurrencyLimit(_MOST_LISTENING), session)
@@ -84,6 +95,9 @@ def application(
         await agent.llm.aclose()  # closes the connections opened on this event loop
 
     middleware = [Middleware(_Guarded, gate=gate)]
+    if gate.origins:  # answers the questions of browsers whether a page may send a request, and names the page
+        cors: dict[str, Any] = {"allow_origins": gate.origins, "allow_methods": _METHODS, "allow_headers": ["*"]}
+        middleware.insert(0, Middleware(CORSMiddleware, **cors))
     served = Starlette(routes=routes, middleware=middleware, exception_handlers=failing, lifespan=lifespan)
     served.router.redirect_slashes = False  # it would redirect to any host that the client names
     served.state.token = gate.token
@@ -143,7 +157,7 @@ def _endpoint(handle: Handler) -> Callable[[Request], Awaitable[_Sending]]:
             return _Sending(refusal.reply)
         except AgentKitError as error:
             return _Sending(refusal_of(error).reply)
-        except (streaming.ClientDisconnected, ClientDisconnect):
+        except (ClientDisconnected, ClientDisconnect):
             return _Sending(HTTPResponse(status=499))
 
     return endpoint
@@ -184,11 +198,9 @@ class _Sending:
                 await send(start)
                 await send({"type": "http.response.body", "body": reply.body})
             else:
-                sending = streaming.deliver(
-                    reply.pieces, start, send, beat=reply.beat, beat_seconds=streaming.BEAT_SECONDS
-                )
-                await streaming.unless_gone(receive, sending)
-        except streaming.ClientDisconnected:
+                sending = deliver(reply.pieces, start, send, beat=reply.beat, beat_seconds=BEAT_SECONDS)
+                await unless_gone(receive, sending)
+        except ClientDisconnected:
             return
         finally:
             reply.ended()

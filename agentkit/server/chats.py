@@ -19,8 +19,7 @@ from agentkit.errors import AgentKitError, ToolError
 from agentkit.events import RunEnded, RunStarted
 from agentkit.safety.approval import Approval, ApprovalRequest, Said
 from agentkit.server.event_stream import PageEvent, asked, history, page_events, settled, total
-from agentkit.server.http_types import HTTPError, json_bytes
-from agentkit.server.streaming import ConcurrencyLimit
+from agentkit.server.http_types import ConcurrencyLimit, HTTPError, invalid_value, json_bytes
 from agentkit.sessions.session import Session
 from agentkit.sessions.store import SessionStore, SessionSummary
 from agentkit.sessions.transcript import search_sessions, title_of
@@ -253,7 +252,7 @@ class Chats:
     def rename(self, name: object, new: object) -> str:
         """Rename a conversation and return its new name. Raises HTTPError and SessionError."""
         if not isinstance(new, str) or not new.strip():
-            raise HTTPError(400, "name is the new name of the conversation.", code="invalid_value", parameter="name")
+            raise invalid_value("name is the new name of the conversation.", "name")
         chat = self.find(name)
         chat.rename(new.strip())
         self._open.pop(str(name), None)
@@ -269,7 +268,7 @@ class Chats:
     def find(self, name: object) -> Chat:
         """The chat with that name, created if it does not exist. Raises SessionError for an invalid name."""
         if not isinstance(name, str):
-            raise HTTPError(400, "session is the name of a conversation.", code="invalid_value", parameter="session")
+            raise invalid_value("session is the name of a conversation.", "session")
         chat = self._open.pop(name, None) or Chat(self._agent, name, self._store, self._room, self._patience_seconds)
         self._open[name] = chat
         too_many = max(0, len(self._open) - _MOST_CHATS)
@@ -304,12 +303,12 @@ def _arguments(text: str) -> dict[str, Any]:
     try:
         arguments = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise HTTPError(400, f"The arguments are not JSON: {error}", code="invalid_value") from None
+        raise invalid_value(f"The arguments are not JSON: {error}") from None
     if not isinstance(arguments, dict):
-        raise HTTPError(400, "The arguments are not a JSON object.", code="invalid_value")
+        raise invalid_value("The arguments are not a JSON object.")
     return arguments
 
 
 def _no_answer() -> HTTPError:
     answers = ", ".join([*Approval, "words"])
-    return HTTPError(400, f"answer is one of {answers}; text and arguments go with it.", code="invalid_value")
+    return invalid_value(f"answer is one of {answers}; text and arguments go with it.")

@@ -12,7 +12,7 @@ from agentkit.agents.options import Prompt
 from agentkit.agents.result import Pending, Resumption, RunFinished, pending_of
 from agentkit.events import Event, TextDelta
 from agentkit.messages import Content, Message, UserMessage
-from agentkit.server.http_types import HTTPError
+from agentkit.server.http_types import HTTPError, invalid_value
 from agentkit.sessions.session import Session
 from agentkit.sessions.store import SessionStore, checked_name
 
@@ -108,7 +108,7 @@ def answer_of(payload: object, pending: Pending) -> Any:
 
 def _unfit(pending: Pending, wanted: str) -> HTTPError:
     text = f"The answer to the call {pending.id!r:.100} is an object with {wanted}."
-    return HTTPError(400, text, code="invalid_value")
+    return invalid_value(text)
 
 
 class Conversations:

@@ -33,7 +33,7 @@ from agentkit.llm.pricing import cost_of
 from agentkit.messages import AssistantMessage, Message, UserMessage
 from agentkit.redaction import redact
 from agentkit.safety.approval import Approval, ApprovalRequest, is_offered
-from agentkit.sessions.run_state import RunState
+from agentkit.sessions.state import RunState
 from agentkit.sessions.store import SessionEntry
 from agentkit.usage import Usage, shown_cost
 
@@ -146,7 +146,15 @@ def history(entries: Sequence[SessionEntry], left: Sequence[str], undone: Mappin
         for entry in mine:
             if isinstance(entry.milestone, RunEnded):
                 waiting = pending_of(progress) if run in left and entry is mine[-1] else ()
-                end = _kept_end(entry.milestone, progress, waiting, is_undone=undone.get(progress.record))
+                # Build the page event for the end of a stored run; without a record its changes cannot be
+                # undone
+                is_undone = undone.get(progress.record)
+                changes = visible(redact(entry.milestone.changes))
+                record = progress.record if changes and is_undone is not None else ""
+                end = {
+                    **_end(replace(entry.milestone, changes=changes), waiting, progress.usage, record),
+                    "undone": bool(is_undone),
+                }
                 yield {**end, "run": run}
             else:
                 yield from page_events(entry.milestone)
@@ -191,13 +199,6 @@ def _ended(result: RunResult[Any]) -> PageEvent:
     kept = record.id if record is not None and changes else ""
     end = RunEnded(result.status, error=str(result.error or ""), changes=changes)
     return {**_end(end, result.pending, result.usage, kept), "run": result.run_id}
-
-
-def _kept_end(end: RunEnded, progress: RunState, waiting: Sequence[Pending], *, is_undone: bool | None) -> PageEvent:
-    """Build the page event for the end of a stored run; without a record its changes cannot be undone."""
-    changes = visible(redact(end.changes))
-    record = progress.record if changes and is_undone is not None else ""
-    return {**_end(replace(end, changes=changes), waiting, progress.usage, record), "undone": bool(is_undone)}
 
 
 def _end(end: RunEnded, waiting: Sequence[Pending], usage: Usage, record: str) -> PageEvent:

@@ -31,8 +31,18 @@ from agentkit.events import Event, ResponseReceived, TextDelta
 from agentkit.llm.protocols.chat_format import typed_messages
 from agentkit.messages import AssistantMessage, Content, Message, ToolMessage, UserMessage, without_extra
 from agentkit.server.conversations import front_end_events
-from agentkit.server.http_types import HTTPError, HTTPRequest, HTTPResponse, json_bytes, reply_of
-from agentkit.server.streaming import ConcurrencyLimit, unless_gone
+from agentkit.server.http_types import (
+    SSE_BEAT,
+    ConcurrencyLimit,
+    HTTPError,
+    HTTPRequest,
+    HTTPResponse,
+    invalid_value,
+    json_bytes,
+    reply_of,
+    stream_of,
+    unless_gone,
+)
 from agentkit.sessions.session import Session
 from agentkit.usage import Limits, Usage, is_whole, shown_cost
 
@@ -163,11 +173,11 @@ def wishes_of(document: Mapping[str, Any], model: str) -> CompletionRequest:
     ignored = _ignored(document)
     stream, options = document.get("stream") or False, document.get("stream_options") or {}
     if not isinstance(stream, bool) or not isinstance(options, dict):
-        raise _invalid("stream", "stream is true or false, and stream_options an object.")
+        raise invalid_value("stream is true or false, and stream_options an object.", "stream")
     messages = _messages(document.get("messages"))
     prompt = messages[-1]
     if not isinstance(prompt, UserMessage):
-        raise _invalid("messages", "The last message must be a user message: it is the agent's prompt.")
+        raise invalid_value("The last message must be the user's: it is what the agent is asked.", "messages")
     return CompletionRequest(
         prompt.content, messages[:-1], stream, options.get("include_usage") is True, _most(document), ignored
     )
@@ -187,20 +197,20 @@ def _ignored(document: Mapping[str, Any]) -> tuple[str, ...]:
 def _most(document: Mapping[str, Any]) -> int | None:
     given = [document[name] for name in ("max_completion_tokens", "max_tokens") if document.get(name) is not None]
     if not all(is_whole(most, 1) for most in given):
-        raise _invalid("max_completion_tokens", "max_completion_tokens is a whole number of at least 1.")
+        raise invalid_value("max_completion_tokens is a whole number of at least 1.", "max_completion_tokens")
     return min(given, default=None)
 
 
 def _messages(given: object) -> tuple[Message, ...]:
     """Parse the conversation. Raises HTTPError if it is invalid, or if a tool call does not have exactly one result."""
     if not isinstance(given, list) or not given or len(given) > _MOST_MESSAGES:
-        raise _invalid("messages", f"messages is a list of 1 to {_MOST_MESSAGES:,} messages.")
+        raise invalid_value(f"messages is a list of 1 to {_MOST_MESSAGES:,} messages.", "messages")
     for entry in given:
         check_entry(entry)
     try:
         messages = tuple(map(without_extra, typed_messages(given)))
     except (ValueError, TypeError) as error:
-        raise _invalid("messages", f"{error}.") from None
+        raise invalid_value(f"{error}.", "messages") from None
     _check_calls(messages)
     return tuple(map(_strange, messages))
 
@@ -208,12 +218,12 @@ def _messages(given: object) -> tuple[Message, ...]:
 def check_entry(entry: object) -> None:
     """Raise HTTPError for parts that would otherwise be read as empty or loaded from disk."""
     if not isinstance(entry, dict):
-        raise _invalid("messages", "Each message is an object with a role and a content.")
+        raise invalid_value("Each message is an object with a role and a content.", "messages")
     content, is_assistant = entry.get("content"), entry.get("role") == "assistant"
     if not (isinstance(content, str | list) or (is_assistant and content is None)):
-        raise _invalid("messages", "The content of a message is a text, or a list of parts.")
+        raise invalid_value("The content of a message is a text, or a list of parts.", "messages")
     if not isinstance(entry.get("tool_calls"), list | None):
-        raise _invalid("messages", "tool_calls is a list.")
+        raise invalid_value("tool_calls is a list.", "messages")
     for part in content if isinstance(content, list) else ():
         if isinstance(part, dict):
             _check_addresses(part)
@@ -224,12 +234,14 @@ def _check_addresses(part: Mapping[str, Any]) -> None:
     image, file = part.get("image_url"), part.get("file")
     address = image.get("url") if isinstance(image, dict) else image
     if address is not None and not (isinstance(address, str) and address.lower().startswith(_PICTURES)):
-        raise _invalid("messages", "The URL of an image must begin with data:image/, https:// or http://.")
+        raise invalid_value("The address of a picture begins with data:image/, https:// or http://.", "messages")
     told = file if isinstance(file, dict) else part
     for name in ("file_data", "file_url"):
         address = str(told.get(name) or "")
         if ":" in address and not address.lower().startswith(_FILES):
-            raise _invalid("messages", "A file must be base64, or a URL that begins with data:, https:// or http://.")
+            raise invalid_value(
+                "A file is base64, or an address that begins with data:, https:// or http://.", "messages"
+            )
 
 
 def _strange(message: Message) -> Message:
@@ -244,21 +256,19 @@ def _check_calls(messages: Sequence[Message]) -> None:
     for message in messages:
         if isinstance(message, ToolMessage):
             if message.call_id not in waiting:
-                raise _invalid("messages", f"No tool call before it waits for the result of {message.call_id!r:.100}.")
+                raise invalid_value(
+                    f"No tool call before it waits for the result of {message.call_id!r:.100}.", "messages"
+                )
             waiting.remove(message.call_id)
             continue
         if waiting:
-            raise _invalid("messages", f"The tool call {min(waiting)!r:.100} is not directly followed by its result.")
+            raise invalid_value(f"The tool call {min(waiting)!r:.100} has no result right behind it.", "messages")
         if isinstance(message, AssistantMessage):
             waiting = {call.id for call in message.tool_calls}
             if len(waiting) < len(message.tool_calls) or waiting & known or "" in waiting:
-                raise _invalid("messages", "Each tool call must have a distinct id.")
+                raise invalid_value("Each tool call must have a distinct id.", "messages")
             known |= waiting
     # A final call without a result is rejected, too: the last message must be the user's.
-
-
-def _invalid(parameter: str, text: str) -> HTTPError:
-    return HTTPError(400, text, code="invalid_value", parameter=parameter)
 
 
 _STATUSES: tuple[tuple[type[AgentKitError], int, str], ...] = (
@@ -304,15 +314,7 @@ class Completions:
         headers = {"x-agentkit-ignored": ", ".join(wishes.ignored)} if wishes.ignored else {}
         work = _CompletionRun(self, wishes)
         if wishes.stream:
-            self.room.take()
-            headers |= {"cache-control": "no-store", "x-accel-buffering": "no"}
-            return HTTPResponse(
-                content_type="text/event-stream",
-                headers=headers,
-                pieces=work.chunks(),
-                beat=b": still at work\n\n",
-                ended=self.room.give_back,
-            )
+            return stream_of(work.chunks(), "text/event-stream", self.room, beat=SSE_BEAT, headers=headers)
         with self.room.one():
             return reply_of(await unless_gone(asked.receive, work.whole()), headers=headers)
 
@@ -442,7 +444,7 @@ def usage_of(usage: Usage) -> dict[str, Any]:
 
 
 def refusal_of(error: AgentKitError) -> HTTPError:
-    """Convert the error of a run to an OpenAI error. What an exception of the program says is not shown to clients."""
+    """Convert the error of a run to an OpenAI error. Clients do not see the text of a program's exception."""
     cause = error.__cause__
     if type(error) is RunError and cause is not None and not isinstance(cause, AgentKitError | ValueError):
         return HTTPError(500, "The run was ended by an internal error.", code="server_error")

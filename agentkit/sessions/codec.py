@@ -18,10 +18,9 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from agentkit import content, messages
-from agentkit.decisions import Decision, Label, Verdict
+from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import SessionError
 from agentkit.events import MILESTONES, Milestone
-from agentkit.levels import SafetyLevel
 from agentkit.messages import Message
 from agentkit.sessions.store import START, Position, SessionEntry, SessionSummary
 from agentkit.usage import Price, Tariff, Usage
@@ -74,7 +73,8 @@ def decode(data: Any) -> Milestone:
         raise SessionError("This is not a session entry: it has no event name.")
     if name not in MILESTONES:
         raise SessionError(f"The entry's event {name!r:.80} is unknown. Update agentkit.")
-    return decode_part(MILESTONES[name], data)
+    milestone: Milestone = _reader(cast(Any, MILESTONES[name]))(data)
+    return milestone
 
 
 def encode_entry(entry: SessionEntry) -> Data:
@@ -105,11 +105,11 @@ def encode_part(value: Any) -> Any:
         return _encode_fields(value)
     if kind in _PLAIN:
         return value
-    if isinstance(value, Mapping):  # can be deeply nested, and is JSON already
+    if kind is not tuple and isinstance(value, Mapping):  # can be deeply nested, and is JSON already
         return {name: encode_part(each) if type(each) in _CLASSES else each for name, each in value.items()}
     if isinstance(value, frozenset):
         return sorted(map(encode_part, value))
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
+    if kind is tuple or (isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)):
         return [encode_part(each) for each in value]
     return _encode_name(value)
 
@@ -240,13 +240,18 @@ def _choice_reader(choices: Mapping[Any, Any]) -> _Read:
 
 def _class_reader(kind: type) -> _Read:
     key, tag = _TAGS.get(kind, ("", ""))
+    read_text = _reader(str)
 
     def read(data: Any) -> Any:
         if not isinstance(data, dict) or (key and data.get(key) != tag):
             raise SessionError(f"An entry is damaged: {data!r:.80} is not a valid {kind.__name__}.")
         readers, required = _field_readers(kind)
-        values = {name: readers[name](value) for name, value in data.items() if name in readers}
-        if not required <= values.keys():
+        values = {}
+        for name, value in data.items():  # the code that opening a long session spends most of its time in
+            read_field = readers.get(name)
+            if read_field is not None:
+                values[name] = value if read_field is read_text and type(value) is str else read_field(value)
+        if required and not required <= values.keys():
             lacking = min(required - values.keys())
             raise SessionError(f"An entry is damaged: its {kind.__name__} lacks {lacking!r}.")
         return kind(**values)

@@ -13,7 +13,7 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import content_text, plan_text
 from agentkit.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage, reading_call
-from agentkit.sessions.conversation import fault_in
+from agentkit.sessions.state import fault_in
 from agentkit.sessions.token_estimates import Estimates, tokens_in
 from agentkit.usage import is_whole
 

@@ -21,8 +21,7 @@ from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessag
 from agentkit.portable_files import CLOEXEC
 from agentkit.redaction import redact, redact_data, written_redactor
 from agentkit.sessions.codec import Data, decode_entry, decode_message, encode_entry, encode_part, from_line, to_line
-from agentkit.sessions.conversation import fault_in, with_distinct_calls
-from agentkit.sessions.run_state import RunState
+from agentkit.sessions.state import RunState, fault_in, with_distinct_calls
 from agentkit.sessions.store import SessionEntry
 
 FORMAT = 1

@@ -102,13 +102,15 @@ def tokens_of(entry: Entry) -> int:
         case AssistantMessage(text, calls):
             tokens = tokens_in(text)
             for call in calls:
-                tokens += _CALL_TOKENS + tokens_in(f"{call.id}{call.name}{call.arguments}") + _kept_tokens(call.extra)
-            tokens += _kept_tokens(entry.extra)
+                tokens += _CALL_TOKENS + tokens_in(f"{call.id}{call.name}{call.arguments}")
+            for extra in filter(None, (entry.extra, *(call.extra for call in calls))):
+                tokens += _kept_tokens(extra)
         case ToolMessage(call_id, name, content):
             tokens = tokens_in(f"{call_id}{name}{content}")
             tokens += _content_tokens(entry.beside)
-        case ToolSpec(name, description, parameters, strict_parameters):
-            tokens = tokens_in(name) + tokens_in(description) + _schema_tokens(strict_parameters or parameters)
+        case ToolSpec(name, description, parameters, strict):
+            schema = parameters if strict is None or callable(strict) else strict
+            tokens = tokens_in(name) + tokens_in(description) + _schema_tokens(schema)
         case OutputSchema(name, schema):
             tokens = tokens_in(name) + _schema_tokens(schema)
         case _:
@@ -145,7 +147,7 @@ def _file_tokens(file: File) -> float:
 
 def _kept_tokens(extra: Mapping[str, Any]) -> float:
     """Estimate the tokens of provider data that is sent back."""
-    return sum(map(_kept_text_tokens, islice(_texts(extra), _MOST_LEAVES))) if extra else 0.0
+    return sum(map(_kept_text_tokens, islice(_texts(extra), _MOST_LEAVES)))
 
 
 def _kept_text_tokens(text: str) -> float:

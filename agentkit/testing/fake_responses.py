@@ -76,7 +76,10 @@ def read_request(stream: BinaryIO) -> RecordedRequest | None:
     start = stream.readline()
     if not start.strip():
         return None
-    method, target, version = _start_line(start)
+    words = start.decode("latin-1").split()
+    if len(words) != 3 or not words[2].startswith("HTTP/1."):
+        raise ValueError(f"Not an HTTP/1.1 request: {start[:80]!r}")
+    method, target, version = words[0], words[1], words[2]
     headers = _read_headers(stream)
     length = headers.get("content-length", "0")
     if "transfer-encoding" in headers or not length.isdecimal():
@@ -89,13 +92,6 @@ def read_request(stream: BinaryIO) -> RecordedRequest | None:
     address = urlsplit(target)
     query = dict(parse_qsl(address.query, keep_blank_values=True))
     return RecordedRequest(method, unquote(address.path), query, headers, body, _json_or_none(body))
-
-
-def _start_line(line: bytes) -> tuple[str, str, str]:
-    words = line.decode("latin-1").split()
-    if len(words) != 3 or not words[2].startswith("HTTP/1."):
-        raise ValueError(f"Not an HTTP/1.1 request: {line[:80]!r}")
-    return words[0], words[1], words[2]
 
 
 def _read_headers(stream: BinaryIO) -> dict[str, str]:

@@ -330,7 +330,9 @@ class OutputType(Generic[_T]):
 
     def __init__(self, kind: type[_T] | Any) -> None:
         self.kind = kind
-        self.name = _name_of(kind)
+        # Build a type name from the characters that providers allow: `Invoice`, `list_of_Invoice`, `int_or_str`
+        name = re.sub(r"[^a-zA-Z0-9_-]+", "_", _spoken(kind)).strip("_")
+        self.name = name[:64] or "answer"
         self._validator = None if kind is str else Validator(kind)
         self._is_object = self._validator is not None and self._validator.schema.get("type") == "object"
         self._whole = self._whole_schema()
@@ -492,12 +494,6 @@ def _union_of(kinds: list[Any]) -> Any:
 @functools.lru_cache(256)
 def _shared(kind: Any) -> OutputType[Any]:
     return OutputType(kind)
-
-
-def _name_of(kind: Any) -> str:
-    """Build a type name from the characters that providers allow: `Invoice`, `list_of_Invoice`, `int_or_str`."""
-    name = re.sub(r"[^a-zA-Z0-9_-]+", "_", _spoken(kind)).strip("_")
-    return name[:64] or "answer"
 
 
 def _spoken(kind: Any) -> str:

@@ -162,21 +162,18 @@ class GrowingJSON:
         if self._at == len(self._rest) or _HALF_ESCAPE.match(self._rest, self._at):
             return False
         if self._rest[self._at] == '"':
-            return self._end_string()
+            self._at += 1
+            if self._in_value:
+                self._in_value = False
+                return self._attach(self._string())
+            self._keys[-1] = self._string()
+            return self._go_on(self._colon, 0)
         escape = _ESCAPE.match(self._rest, self._at)
         if escape is None:
             return self._give_up()
         self._pieces.append(json.loads(f'"{escape.group()}"'))
         self.changes += 1
         return self._go_on(self._characters, len(escape.group()))
-
-    def _end_string(self) -> bool:
-        self._at += 1
-        if self._in_value:
-            self._in_value = False
-            return self._attach(self._string())
-        self._keys[-1] = self._string()
-        return self._go_on(self._colon, 0)
 
     def _close(self) -> bool:
         closed = self._open.pop()

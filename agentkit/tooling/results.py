@@ -195,9 +195,9 @@ class _Renderer:
 
     def _shown(self, part: Image | File, room: int) -> tuple[str, int]:
         """Return the placeholder of an image or file; the part itself is attached if the placeholder fits."""
-        kind, described = type(part).__name__.lower(), str(part)[1:-1]
+        kind, label = type(part).__name__.lower(), str(part)[1:-1]
         number = 1 + sum(type(each) is type(part) for each in self.shown)
-        words = f"[{kind} {number}: {described}]"
+        words = f"[{kind} {number}: {label}]"
         if len(words) > room:
             self.was_cut = True
             return _CUT, 3
@@ -208,7 +208,7 @@ class _Renderer:
             self.shown += [] if fault else [part.checked()]
         except ValueError as error:
             fault = str(error)
-        return self._text(f"[{described}: not shown, {fault}]" if fault else words, room)
+        return self._text(f"[{label}: not shown, {fault}]" if fault else words, room)
 
     def _text(self, text: str, room: int) -> tuple[str, int]:
         text, was_cut = _bounded(text, room, self._clean)
@@ -336,23 +336,19 @@ def _object_as_data(value: Any) -> Any:
 def _from_library(value: Any) -> Any:
     """An array scalar as a Python value, and a Pillow image as an Image; anything else is returned as it is."""
     if _is_pillow(value):
-        return _picture(value)
+        # A Pillow image as PNG, or a text if it cannot be encoded
+        buffer = io.BytesIO()
+        try:
+            picture = value if value.mode in _PNG_MODES else value.convert("RGB")
+            picture.save(buffer, "PNG")
+            return Image.read(buffer.getvalue())
+        except (OSError, ValueError) as error:
+            return f"(an image of {value.size} pixels, not shown: {text_of(error)})"
     return value.item() if hasattr(value, "item") and not getattr(value, "shape", (1,)) else value
 
 
 def _is_pillow(value: Any) -> bool:
     return any(each.__module__ == "PIL.Image" for each in type(value).__mro__)
-
-
-def _picture(value: Any) -> Image | str:
-    """A Pillow image as PNG, or a text if it cannot be encoded."""
-    buffer = io.BytesIO()
-    try:
-        picture = value if value.mode in _PNG_MODES else value.convert("RGB")
-        picture.save(buffer, "PNG")
-        return Image.read(buffer.getvalue())
-    except (OSError, ValueError) as error:
-        return f"(an image of {value.size} pixels, not shown: {text_of(error)})"
 
 
 _PNG_MODES = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16"})
@@ -550,10 +546,12 @@ def _standing(value: Any) -> tuple[Status, str | None]:
         return "ok", None
     error = well_formed(cut_text(redact(text_of(value["error"])), _MOST_ERROR_CHARS)) if value.get("error") else None
     word = value.get("status")
-    status = _STATUSES.get(word) if isinstance(word, str) and word not in _OF_A_RUN else None
-    if error is None and status not in _GOOD:
-        return ("failed" if _exited_with_error(value) else "ok"), None
-    return status or "failed", error
+    told = _STATUSES.get(word) if isinstance(word, str) and word not in _OF_A_RUN else None
+    if error is None and _exited_with_error(value):
+        return "failed", None
+    if error is None and told not in _GOOD:
+        return "ok", None
+    return told or "failed", error
 
 
 def _exited_with_error(value: Mapping[str, Any]) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import math
+import threading
 import types
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import field
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar, Union, cast, get_args, get_origin
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
@@ -26,6 +27,7 @@ else:
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+C = TypeVar("C", bound="Closeable")
 
 REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 """The kinds of parameters that collect the remaining arguments."""
@@ -33,6 +35,35 @@ REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 def _never() -> bool:
     return False
+
+
+class RunResources:
+    """Objects that a run opens once for all of its calls, such as a worker process, and closes when it is left."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._opened: dict[object, Closeable] = {}
+
+    def opened(self, key: object, create: Callable[[], C]) -> C:
+        """The object of this key, created by the first caller."""
+        with self._lock:
+            if key not in self._opened:
+                self._opened[key] = create()
+            return cast(C, self._opened[key])
+
+    def close(self) -> None:
+        """Close the objects, newest first. The next caller creates others."""
+        with self._lock:
+            opened = [self._opened.popitem()[1] for _ in range(len(self._opened))]
+        for each in opened:
+            each.close()
+
+
+class Closeable(Protocol):
+    """An object with a method that releases what it holds."""
+
+    def close(self) -> None:
+        """Release it. Does not raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +74,7 @@ class RunContext(Generic[T_co]):
     parameter is hidden from the model. `value` is the run's `context=` argument. `agent` is the name of the active
     agent, `run` the run id, `session` the name of a stored conversation, `call` the id of the tool call; each is empty
     if it does not apply. `messages` are those the model had read when it made the call, the call included. `stopping`
-    returns whether the run was stopped.
+    returns whether the run was stopped. `resources` are closed when the run ends or pauses; None outside of runs.
     """
 
     value: T_co
@@ -53,6 +84,7 @@ class RunContext(Generic[T_co]):
     call: str = ""
     messages: Sequence[Message] = field(default=(), repr=False)
     stopping: Callable[[], bool] = field(default=_never, repr=False, compare=False)
+    resources: RunResources | None = field(default=None, repr=False, compare=False)
 
     @property
     def is_stopped(self) -> bool:
@@ -61,7 +93,7 @@ class RunContext(Generic[T_co]):
 
     def called(self, call: str, messages: Sequence[Message]) -> RunContext[T_co]:
         """Return the context for a tool call: its id, and the messages that the model had read."""
-        return RunContext(self.value, self.agent, self.run, self.session, call, messages, self.stopping)
+        return RunContext(self.value, self.agent, self.run, self.session, call, messages, self.stopping, self.resources)
 
 
 NO_RUN: RunContext[Any] = RunContext(None)

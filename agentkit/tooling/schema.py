@@ -7,6 +7,7 @@ import enum
 import functools
 import inspect
 import json
+import math
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +19,6 @@ from typing import (
     Any,
     ForwardRef,
     Literal,
-    Protocol,
     TypeVar,
     Union,
     cast,
@@ -87,7 +87,18 @@ def plain(hint: Any) -> PlainType | None:
     if hint is Any:
         return PlainType({}, lambda _: True, nullable=True)
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return _enum(hint)
+        # Describe an enum the way pydantic does
+        choices = [member.value for member in hint]
+        is_own = hasattr(hint, "__get_pydantic_core_schema__") or hasattr(hint, "__get_pydantic_json_schema__")
+        if (
+            is_own
+            or not choices
+            or len(hint.__members__) > len(choices)
+            or any(type(each) is not str for each in choices)
+        ):
+            return None
+        described = {"description": inspect.cleandoc(hint.__doc__)} if hint.__doc__ else {}
+        return PlainType({**described, "enum": choices, "type": "string"}, lambda value: type(value) is hint)
     kind = hint if isinstance(hint, type) else get_origin(hint)
     if kind in _SCALARS:
         return PlainType({"type": _SCALARS[kind]}, lambda value: type(value) is kind)
@@ -98,19 +109,6 @@ def plain(hint: Any) -> PlainType | None:
 def is_plain_default(value: object, hint: Any = None) -> bool:
     """Whether a default can be used in a JSON schema, directly or by value as a member of the enum `hint`."""
     return type(value) in _PLAIN_DEFAULTS or (isinstance(value, Enum) and type(value) is hint)
-
-
-def _enum(kind: type[Enum]) -> PlainType | None:
-    """Describe an enum the way pydantic does.
-
-    Enums with aliases or a custom pydantic schema are left to pydantic.
-    """
-    choices = [member.value for member in kind]
-    is_own = hasattr(kind, "__get_pydantic_core_schema__") or hasattr(kind, "__get_pydantic_json_schema__")
-    if is_own or not choices or len(kind.__members__) > len(choices) or any(type(each) is not str for each in choices):
-        return None
-    described = {"description": inspect.cleandoc(kind.__doc__)} if kind.__doc__ else {}
-    return PlainType({**described, "enum": choices, "type": "string"}, lambda value: type(value) is kind)
 
 
 def _annotated(args: tuple[Any, ...]) -> PlainType | None:
@@ -183,9 +181,7 @@ def plain_forms(parameters: Sequence[Parameter]) -> tuple[PlainType, ...] | None
 def plain_schema(parameters: Sequence[Parameter], forms: Sequence[PlainType]) -> Schema:
     """Build the JSON schema of plain parameters."""
     properties = {
-        parameter.name: form.schema
-        if parameter.required
-        else {"default": _plain_value(parameter.default), **form.schema}
+        parameter.name: form.schema if parameter.required else {**_written_default(parameter.default), **form.schema}
         for parameter, form in zip(parameters, forms, strict=True)
     }
     required = [parameter.name for parameter in parameters if parameter.required]
@@ -193,9 +189,11 @@ def plain_schema(parameters: Sequence[Parameter], forms: Sequence[PlainType]) ->
     return {**schema, "required": required} if required else schema
 
 
-def _plain_value(default: Any) -> Any:
-    """Return a default as written in a schema."""
-    return default.value if isinstance(default, Enum) else default
+def _written_default(default: Any) -> Schema:
+    """Return a default as written in a schema; JSON has no infinite numbers."""
+    if isinstance(default, float) and not math.isfinite(default):
+        return {}
+    return {"default": default.value if isinstance(default, Enum) else default}
 
 
 def exact(parameters: Sequence[Parameter], forms: Sequence[PlainType], given: dict[str, Any]) -> dict[str, Any] | None:
@@ -387,46 +385,6 @@ class Bound(dict[str, Any]):
         return next((value for value in self.others.values() if isinstance(value, RunContext)), None)
 
 
-class Parameters(Protocol):
-    """The parameters of a tool: as JSON schema, as strict JSON schema or None, and as a validator of arguments."""
-
-    @property
-    def json_schema(self) -> Schema:
-        """The JSON schema of the arguments, of type object."""
-        ...
-
-    @property
-    def strict_schema(self) -> Schema | None:
-        """The schema in strict form, or None if it has no strict form."""
-        ...
-
-    @property
-    def description(self) -> str:
-        """The description of the tool from the source of the parameters."""
-        ...
-
-    def check(self, arguments: Arguments) -> dict[str, Any]:
-        """Validate arguments into keyword arguments. Raises BadArguments."""
-        ...
-
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
-        """Bind the arguments of a Python call by name. Raises TypeError."""
-        ...
-
-    def call(self, function: Callable[..., T], arguments: Mapping[str, Any], by_place: Any = ()) -> Callable[[], T]:
-        """Bind validated arguments to the function, after the positional ones in `by_place`."""
-        ...
-
-    def check_context(self, value: Any) -> None:
-        """Raise ConfigError if the run's context is not of the type that the function expects."""
-        ...
-
-    @property
-    def defaults(self) -> Mapping[str, Any]:
-        """The defaults that `check` fills in, by parameter name."""
-        ...
-
-
 class FunctionParameters:
     """The parameters of a function, read from its signature, annotations and docstring.
 
@@ -473,15 +431,16 @@ class FunctionParameters:
     @functools.cached_property
     def json_schema(self) -> Schema:
         """The JSON schema of the arguments: a closed object."""
+        is_plain = self._plain is not None
         schema = self._rich.json_schema() if self._plain is None else plain_schema(self._parameters, self._plain)
         texts = self._documentation.parameters
         for parameter, name in zip(self._parameters, schema["properties"], strict=True):
             text = parameter.text or texts.get(parameter.name)
-            if text and self._plain is not None:  # only the docstring of an enum could provide another description
+            if text and is_plain:  # only the docstring of an enum could provide another description
                 schema["properties"][name]["description"] = text
             elif text:
                 schema["properties"][name].setdefault("description", text)
-        return tidied(schema)
+        return schema if is_plain else tidied(schema)
 
     @functools.cached_property
     def strict_schema(self) -> Schema | None:
@@ -516,7 +475,8 @@ class FunctionParameters:
 
     def check_context(self, value: Any) -> None:
         """Raise ConfigError if the run's context is not of the type that the function expects."""
-        check_value(value, self._of_run, f"Tool {self._tool_name!r}")
+        if self._of_run:
+            check_value(value, self._of_run, f"Tool {self._tool_name!r}")
 
     @functools.cached_property
     def defaults(self) -> Mapping[str, Any]:
@@ -570,6 +530,10 @@ class GivenParameters:
         return {}
 
 
+Parameters = FunctionParameters | GivenParameters
+"""The parameters of a tool: as JSON schema, as strict JSON schema or None, and as a validator of arguments."""
+
+
 class _RichParameters:
     """Parameters validated by a pydantic model, whose fields are aliased so that parameter names cannot clash."""
 
@@ -615,8 +579,8 @@ class _RichParameters:
         except ValidationError as error:
             return reading.ArgumentErrors(_faults(error, given))
         except Exception as error:
-            message = f"The arguments could not be checked ({type(error).__name__}: {error})."
-            raise reading.complaint([message]) from error
+            text = f"The arguments could not be checked ({type(error).__name__}: {error})."
+            raise reading.complaint([text]) from error
 
     def _read(self, given: dict[str, Any]) -> BaseModel:
         """Validate Python values, or JSON, in which texts identify the intended union member more reliably."""
@@ -681,9 +645,9 @@ def _built_or_refused(
         kept = _given_by_json(fields, error, tool_name, names)
         if any(kept.get(field) is not parameter for field, parameter in fields.items()):
             return _built_or_refused(kept, tool_name, names)
-        described = ", ".join(f"parameter {each.name!r} of type {each.hint!r}" for each in fields.values())
+        given = ", ".join(f"parameter {parameter.name!r} of type {parameter.hint!r}" for parameter in fields.values())
         raise ConfigError(
-            f"Tool {tool_name!r}: {described} cannot be read from JSON ({first_sentence(error)}); "
+            f"Tool {tool_name!r}: {given} cannot be read from JSON ({first_sentence(error)}); "
             "use plain types, enums, dataclasses, TypedDicts, NamedTuples or pydantic models, or give it a default."
         ) from error
 
@@ -747,9 +711,9 @@ def _faults(error: ValidationError, given: Mapping[str, Any]) -> list[reading.Fa
             continue
         if each["type"] == "missing":
             path = (*path, each["loc"][-1])
-        message = reason(each["type"], each["msg"])
+        what = reason(each["type"], each["msg"])
         is_about_key = each["loc"][-1:] == ("[key]",) and path[-1:] != ("[key]",)
-        faults.append((path, f"{KEY} {message}" if is_about_key else message, each["input"]))
+        faults.append((path, f"{KEY} {what}" if is_about_key else what, each["input"]))
     return faults
 
 

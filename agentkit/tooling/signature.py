@@ -12,7 +12,7 @@ import sys
 import types
 import typing
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Reversible, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Reversible, Sequence
 from contextvars import ContextVar
 from dataclasses import field
 from typing import (
@@ -104,8 +104,8 @@ def _place_of(thing: object) -> str | None:
 
 def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function inside all partials."""
-    for partial in _partials(function):
-        function = partial.func
+    while isinstance(function, functools.partial):
+        function = function.func
     return function
 
 
@@ -169,7 +169,11 @@ def signature_of(function: Callable[..., Any], tool_name: str, *, without_first:
     except NameError as error:
         raise ConfigError(f"Tool {tool_name!r} has an annotation that cannot be resolved: {error}.") from error
     parameters = list(signature.parameters.values())[int(without_first or _is_bound_dispatch(function)) :]
-    bound = _bound_names(function)
+    inner: Any = function
+    bound: set[str] = set()
+    while isinstance(inner, functools.partial):
+        bound.update(inner.keywords)
+        inner = inner.func
     return signature.replace(parameters=[parameter for parameter in parameters if parameter.name not in bound])
 
 
@@ -178,14 +182,13 @@ def parameters_of(signature: inspect.Signature, function: Callable[..., Any], to
 
     Raises ConfigError, caused by a NameError if an annotation contains an unknown name.
     """
-    names = _module_names(function)
     annotations = {name: parameter.annotation for name, parameter in signature.parameters.items()}
     if any(hint is REQUIRED for hint in annotations.values()):
         annotations |= _stated(signature, _docstring(function))
     for name, hint in annotations.items():
-        if isinstance(hint, str) and hint in _BUILTIN_TYPES and hint not in names:
+        if isinstance(hint, str) and hint in _BUILTIN_TYPES and hint not in _module_names(function):
             annotations[name] = _BUILTIN_TYPES[hint]
-        elif _has_forward_reference(hint):
+        elif not isinstance(hint, type) and _has_forward_reference(hint):
             annotations[name] = _resolved(hint, name, function, tool_name)
     return tuple(
         Parameter(
@@ -289,16 +292,6 @@ def _has_forward_reference(hint: Any) -> bool:
         return True
     arguments = () if isinstance(hint, type) or get_origin(hint) is Literal else get_args(hint)
     return any(map(_has_forward_reference, arguments))
-
-
-def _partials(function: Any) -> Iterator[functools.partial[Any]]:
-    while isinstance(function, functools.partial):
-        yield function
-        function = function.func
-
-
-def _bound_names(function: Callable[..., Any]) -> set[str]:
-    return {name for partial in _partials(function) for name in partial.keywords}
 
 
 def _code_bearer(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -438,7 +431,7 @@ class AnnotationContext:
 
 def text_of(hint: Any) -> str:
     """Return the description in `Annotated[..., "text"]`, or an empty string."""
-    hint = _named(hint) or hint
+    hint = hint if isinstance(hint, type) else _named(hint) or hint
     if get_origin(hint) is not Annotated:
         return ""
     texts = (getattr(extra, "documentation", extra) for extra in get_args(hint)[1:])  # typing_extensions.Doc has it

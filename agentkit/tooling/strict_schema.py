@@ -243,20 +243,17 @@ def _parts(schema: Any, place: str, root: Any) -> list[tuple[str, Any]]:
             raise TypeError(f"{keyword!r} of {place} must not be a {type(schema[keyword]).__name__}")
     if not all(isinstance(name, str) for name in schema.get("required", ())):
         raise TypeError(f"'required' of {place} must list names")
-    _refuse_unknown_types(schema.get("type", "null"), place)
-    target = referred(schema.get("$ref", ""), root)
-    return [
-        *((repr(name), inner) for name, inner in _inner_schemas(schema)),
-        *([] if target is None else [(repr(schema["$ref"]), target)]),
-    ]
-
-
-def _refuse_unknown_types(kinds: str | list[Any], place: str) -> None:
+    kinds = schema.get("type", "null")
     for kind in [kinds] if isinstance(kinds, str) else kinds or [kinds]:
         if not isinstance(kind, str) or kind not in JSON_TYPES:
             raise TypeError(
                 f"{kind!r} is not a valid type of {place}; use one of {', '.join(JSON_TYPES)}, or leave 'type' out"
             )
+    target = referred(schema.get("$ref", ""), root)
+    return [
+        *((repr(name), inner) for name, inner in _inner_schemas(schema)),
+        *([] if target is None else [(repr(schema["$ref"]), target)]),
+    ]
 
 
 def strict(schema: Schema, *, nested_nulls: bool = True) -> Schema | None:

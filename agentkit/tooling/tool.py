@@ -7,22 +7,36 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypedDict, TypeVar, Unpack, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    NoReturn,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 from weakref import WeakSet
 
-from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict
-from agentkit.errors import BadArguments, Blocked, ConfigError
-from agentkit.levels import Level, SafetyLevel
+from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Level, SafetyLevel, Verdict
+from agentkit.errors import BadArguments, Blocked, ConfigError, short_traceback
 from agentkit.messages import ToolResult, ToolSpec
 from agentkit.safety.approval import NO_PREVIEW, CallPreview
 from agentkit.suggestions import refuse_made
 from agentkit.tooling import execution
 from agentkit.tooling import signature as reflection
-from agentkit.tooling.arguments import copied
-from agentkit.tooling.results import BAD_ARGUMENTS, denial, error_message, fault, is_long, objection, returned
+from agentkit.tooling.arguments import copied, shown
+from agentkit.tooling.results import BAD_ARGUMENTS, denial, fault, is_long, objection, returned, told
 from agentkit.tooling.run_context import (
     CONTEXT,
     ConditionFunction,
+    ContextType,
     RunContext,
     ToolCondition,
     check_value,
@@ -82,13 +96,6 @@ def unconfirmed(decision: Decision) -> Decision:
         return decision
     reason = f"Command blocked for safety: {decision.destroys}"
     return Decision(Verdict.DENY, UNCONFIRMED, reason, decision.evidence, _CONFIRM, decision.level, decision.egress)
-
-
-def check_judge_context(judge: Judge | None, name: str, value: Any) -> None:
-    """Raise ConfigError if the run's context is not of the type that the judge expects."""
-    of_run = None if judge is None else run_parameter_of(judge)
-    if of_run is not None:
-        check_value(value, [of_run.parameter], f"The judge of {name}")
 
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -164,6 +171,7 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
 S = TypeVar("S")
+C = TypeVar("C")
 
 WhenDenied = Callable[[Mapping[str, Any], Decision], Any]
 """Computes the return value of a denied direct call from its validated arguments and the decision."""
@@ -178,7 +186,7 @@ _LABELS = {
 }
 
 
-class Tool(reflection.Portable, Generic[P, R]):
+class Tool(reflection.Portable, Generic[P, R, ContextType]):
     """An immutable function tool with a name, a description, a safety level, limits and optionally a judge.
 
     Calling it returns the function's own value; `invoke` returns a ToolResult. Parameters are read from signature and
@@ -189,8 +197,9 @@ class Tool(reflection.Portable, Generic[P, R]):
     for asynchronous callers, and can be cancelled. An `idempotent` tool can be called again if a run was killed during
     the call. The value of a tool with `ends_run` is the run's answer. With `when`, a function of nothing or of the
     RunContext, the tool is offered in a request only if it returns True.
-    Without a `level` a tool counts as SAFE, and `is_labelled` is False. Raises ConfigError if the function cannot be a
-    tool.
+    Without a `level` a tool counts as SAFE, and `is_labelled` is False. The third type parameter is the type of the
+    context of its runs, if the first parameter of the function is a RunContext. Raises ConfigError if the function
+    cannot be a tool.
     """
 
     plugin = ""
@@ -216,9 +225,32 @@ class Tool(reflection.Portable, Generic[P, R]):
     _asynchronous: Callable[P, Awaitable[R]] | None
     _is_written_in_class: bool
 
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, types: Any) -> Any:
+            """The last type, that of the context, is optional."""
+            given = types if isinstance(types, tuple) else (types,)
+            return super().__class_getitem__((*given, Any)[: len(cls.__parameters__)])
+
+    @overload
+    def __init__(
+        self: Tool[Concatenate[RunContext[C], P], R, C],
+        function: Callable[Concatenate[RunContext[C], P], R],
+        name: str | None = ...,
+        description: str | None = ...,
+        **options: Unpack[OtherToolOptions],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Tool[P, R, Any],
+        function: Callable[P, R],
+        name: str | None = ...,
+        description: str | None = ...,
+        **options: Unpack[OtherToolOptions],
+    ) -> None: ...
     def __init__(
         self,
-        function: Callable[P, R],
+        function: Callable[..., Any],
         name: str | None = None,
         description: str | None = None,
         *,
@@ -229,31 +261,33 @@ class Tool(reflection.Portable, Generic[P, R]):
         labels: Iterable[Label | str] | None = None,
         within: Within | None = None,
         when_denied: WhenDenied | None = None,
-        asynchronous: Callable[P, Awaitable[R]] | None = None,
+        asynchronous: Callable[..., Awaitable[Any]] | None = None,
         idempotent: bool = False,
         ends_run: bool = False,
         when: ConditionFunction | None = None,
         paths: Iterable[str] = (),
-        **unknown: NoReturn,
+        **unknown: object,
     ) -> None:
-        refuse_made(Tool, unknown)
-        bare = _bare(function)
-        may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
-        self.__dict__.update(
-            name=checked_name(reflection.name_of(bare) if name is None else name),
-            **_level_and_labels(level, labels),
-            **checked_limits(timeout_seconds, max_chars),
-            function=bare if isinstance(function, staticmethod) else function,
-            idempotent=idempotent,
-            ends_run=ends_run,
-            conditions=() if when is None else conditions_from(when),
-            paths=checked_paths(paths) if paths != () else (),
-            _description=None if description is None else checked_text(description),
-            **checked_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
-            **_function_attributes(bare, may_bind=may_bind),
-        )
-        _check_parameters(lambda: self._parameters, may_bind=may_bind)
-        _MADE.add(self)
+        with short_traceback:
+            if unknown:
+                refuse_made(Tool, unknown)
+            bare = _bare(function)
+            may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
+            self.__dict__.update(
+                name=checked_name(reflection.name_of(bare) if name is None else name),
+                **_level_and_labels(level, labels),
+                **checked_limits(timeout_seconds, max_chars),
+                function=bare if isinstance(function, staticmethod) else function,
+                idempotent=idempotent,
+                ends_run=ends_run,
+                conditions=() if when is None else conditions_from(when),
+                paths=checked_paths(paths) if paths != () else (),
+                _description=None if description is None else checked_text(description),
+                **checked_functions(judge=judge, within=within, when_denied=when_denied, asynchronous=asynchronous),
+                **_function_attributes(bare, may_bind=may_bind),
+            )
+            _check_parameters(lambda: self._parameters, may_bind=may_bind)
+            _MADE.add(self)
 
     @classmethod
     def from_schema(
@@ -300,7 +334,8 @@ class Tool(reflection.Portable, Generic[P, R]):
     @functools.cached_property
     def spec(self) -> ToolSpec:
         """The tool definition sent to the model."""
-        return ToolSpec(self.name, self.description, self._parameters.json_schema, self._parameters.strict_schema)
+        strict = functools.partial(getattr, self._parameters, "strict_schema")
+        return ToolSpec(self.name, self.description, self._parameters.json_schema, strict)
 
     def to_openai_tool(self) -> dict[str, Any]:
         """Return the tool in the chat completions format: `{"type": "function", "function": {…}}`."""
@@ -347,7 +382,9 @@ class Tool(reflection.Portable, Generic[P, R]):
         try:
             checked = self.check(arguments)
         except BadArguments as error:
-            return {}, Decision(Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=str(arguments)[:MOST_EVIDENCE_CHARS])
+            return {}, Decision(
+                Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=shown(arguments)[:MOST_EVIDENCE_CHARS]
+            )
         return checked, judgment(self._judge, self.name, self.level, checked, run)
 
     def invoke(
@@ -408,7 +445,10 @@ class Tool(reflection.Portable, Generic[P, R]):
     def check_context(self, value: Any) -> None:
         """Raise ConfigError if the tool cannot be used in a run with this `context=`."""
         self._parameters.check_context(value)
-        check_judge_context(self._judge, self.name, value)
+        # Raise ConfigError if the run's context is not of the type that the judge expects
+        of_run = None if self._judge is None else run_parameter_of(self._judge)
+        if of_run is not None:
+            check_value(value, [of_run.parameter], f"The judge of {self.name}")
 
     @property
     def judged_by(self) -> Judge | None:
@@ -516,11 +556,9 @@ def names_in_use() -> frozenset[str]:
     return frozenset(tool.name for tool in list(_MADE))
 
 
-class ToolOptions(TypedDict, total=False):
-    """The keyword arguments of `Tool`, as accepted by `@tool(...)`."""
+class OtherToolOptions(TypedDict, total=False):
+    """The keyword-only arguments of `Tool`."""
 
-    name: str | None
-    description: str | None
     level: Level | None
     timeout_seconds: float | None
     max_chars: int
@@ -535,13 +573,34 @@ class ToolOptions(TypedDict, total=False):
     paths: Iterable[str]
 
 
+class ToolOptions(OtherToolOptions, total=False):
+    """The keyword arguments of `Tool`, as accepted by `@tool(...)`."""
+
+    name: str | None
+    description: str | None
+
+
+class ToolDecorator(Protocol):
+    """Makes a tool of a function."""
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[RunContext[C], P], R], /
+    ) -> Tool[Concatenate[RunContext[C], P], R, C]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Tool[P, R, Any]: ...
+
+
 @overload
-def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
+def tool(function: Callable[Concatenate[RunContext[C], P], R], /) -> Tool[Concatenate[RunContext[C], P], R, C]: ...
 @overload
-def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(function: Callable[P, R], /) -> Tool[P, R, Any]: ...
+@overload
+def tool(**options: Unpack[ToolOptions]) -> ToolDecorator: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Turn a function into a tool: `@tool`, or `@tool(level=..., name=...)` with the keyword arguments of Tool."""
-    return functools.partial(Tool, **options) if function is None else Tool(function, **options)
+    with short_traceback:
+        return functools.partial(Tool, **options) if function is None else Tool(function, **options)
 
 
 def _level_and_labels(level: Level | None, labels: Iterable[Label | str] | None) -> dict[str, Any]:

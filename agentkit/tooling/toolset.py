@@ -4,15 +4,50 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Never, overload
+from typing import TYPE_CHECKING, Any, Never, overload
 
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, UnknownTool
-from agentkit.levels import SafetyLevel
 from agentkit.suggestions import refuse_made
 from agentkit.tooling.run_context import ConditionFunction, ToolCondition
 from agentkit.tooling.tool import Tool
 
+if TYPE_CHECKING:
+    import functools
+    from typing import Protocol
+
+    from agentkit.tooling.run_context import ContextType
+
 AnyTool = Tool[..., Any]
+
+if TYPE_CHECKING:
+
+    class ToolFunction(Protocol):
+        """A function or method. Tools are callable too, but have no code, so that their context is checked."""
+
+        __code__: types.CodeType
+
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            """Call it."""
+
+    class GivesTool(Protocol):
+        """An object that provides a tool, such as an agent."""
+
+        @property
+        def as_tool(self) -> Callable[..., AnyTool]:
+            """Provide it."""
+
+    class GivesTools(Protocol):
+        """An object that provides tools, such as a memory."""
+
+        @property
+        def as_tools(self) -> Callable[..., Iterable[AnyTool]]:
+            """Provide them."""
+
+    ToolItem = (
+        Tool[..., Any, ContextType] | ToolFunction | functools.partial[Any] | GivesTool | GivesTools | Iterable[Any]
+    )
+    """An item of a toolset."""
 
 _WANTED = "tools= takes tools, e.g. tools=core_tools or tools=[my_function]"
 _NO_TOOLS: tuple[tuple[Any, str], ...] = (
@@ -100,7 +135,9 @@ class Toolset(Sequence[AnyTool]):
 
     def within(self, workspace: Any) -> Toolset:
         """Return the same tools for `workspace`."""
-        return self._with(each.within(workspace) for each in self._tools)
+        if any(each.is_in_workspace for each in self._tools):
+            return self._with(each.within(workspace) for each in self._tools)
+        return self
 
     def _with(self, tools: Iterable[AnyTool]) -> Toolset:
         """Return a toolset of some of these tools, keeping which are searchable."""
@@ -128,7 +165,7 @@ class Toolset(Sequence[AnyTool]):
 
         shown = repr(name) if len(name) <= 100 else f"{name[:100]!r}…"
         if not self._tools:
-            return f"No tool is named {shown}: the collection is empty."
+            return f"No tool is named {shown}; there are no tools."
         listed = ", ".join(each for each in self.names if each not in self._searchable)
         return f"No tool is named {shown}.{suggestion(name, self.names)} The tools are: {listed}."
 

@@ -1,4 +1,4 @@
-"""Unions of object types: a tag discriminates a model's answer, so that it is validated as the member it names.
+"""Unions of object types: a tag identifies the member, so that it is validated as the member it names.
 
 The functions work on pydantic's core schemas and JSON schemas, which are plain dictionaries. Without a tag, the member
 is selected by the names of the fields. A member refuses unknown fields: otherwise one without required fields would
@@ -127,7 +127,7 @@ def with_tags(schema: Schema) -> Schema:
 
 
 def _tagged(node: Schema, name: str, tag: str, definitions: Schema) -> Schema:
-    """The JSON schema of a member with its tag. Definitions stay definitions, as it can contain itself."""
+    """The JSON schema of a member with its tag. A definition stays one, as it can contain itself."""
     target = str(node.get("$ref", "")).removeprefix("#/$defs/")
     inner = definitions.get(target, node)
     properties = {name: {"const": tag, "type": "string"}, **inner.get("properties", {})}
@@ -181,7 +181,7 @@ class _Walker:
         return self._union(new) if new.get("type") == "union" else new
 
     def _union(self, node: Schema) -> Schema:
-        """The union as a tagged one, if at least two of its members are objects that can be discriminated."""
+        """The union as a tagged one, if at least two of its members are objects that can be distinguished."""
         choices = [each[0] if isinstance(each, tuple) else each for each in node["choices"]]
         objects = [(choice, inner) for choice in choices if (inner := self._object_in(choice)) is not None]
         others = [choice for choice in choices if self._object_in(choice) is None]

@@ -11,9 +11,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from agentkit.decisions import Decision
+from agentkit.decisions import Decision, SafetyLevel
 from agentkit.errors import ToolError
-from agentkit.levels import SafetyLevel
 from agentkit.text_encoding import split_lines
 from agentkit.tooling.results import objection
 from agentkit.tooling.tool import Tool, WhenDenied

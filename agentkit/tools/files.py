@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agentkit._dataclass import dataclass
-from agentkit.decisions import Decision, Verdict
+from agentkit.decisions import Decision, SafetyLevel, Verdict
 from agentkit.documents import text_of
 from agentkit.errors import Blocked, MissingExtra, ToolError
 from agentkit.event_rendering import count_text
-from agentkit.levels import SafetyLevel
 from agentkit.redaction import MARK
 from agentkit.safety import paths
 from agentkit.safety.approval import NO_PREVIEW, CallPreview
@@ -88,7 +87,9 @@ class FileJudge:
         except ToolError as error:
             return CallPreview(covers=covers, failure=str(error), is_confined=True)
         effect = _effect(planned, is_edit=new is None)
-        return CallPreview((effect,), _hunks(planned.full_diff), covers, is_confined=True)
+        # The hunks of a diff of one file, without its headers
+        _, found, hunks = planned.full_diff.partition("\n@@ ")
+        return CallPreview((effect,), (f"@@ {hunks}" if found else planned.full_diff), covers, is_confined=True)
 
     def _opinion(self, path: str) -> tuple[Verdict, str, str, str]:
         try:
@@ -118,12 +119,6 @@ class FileJudge:
         marks = {piece.partition("]")[0] for piece in new.split(MARK)[1:]}
         stood = old.count if "old_text" in arguments else partial(self.workspace.count, arguments["path"])
         return any(new.count(MARK + mark) > stood(MARK + mark) for mark in marks)
-
-
-def _hunks(diff: str) -> str:
-    """The hunks of a diff of one file, without its headers."""
-    _, found, hunks = diff.partition("\n@@ ")
-    return f"@@ {hunks}" if found else diff
 
 
 def _effect(planned: WriteResult, *, is_edit: bool) -> str:

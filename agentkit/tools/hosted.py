@@ -8,9 +8,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
-from agentkit.decisions import Label
+from agentkit.decisions import Label, Level, SafetyLevel
 from agentkit.errors import ConfigError
-from agentkit.levels import Level, SafetyLevel
 from agentkit.messages import ToolSpec
 from agentkit.tooling.tool import Tool
 

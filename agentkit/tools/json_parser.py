@@ -114,7 +114,11 @@ class _JSONParser:
             blank = re.sub(r"\S", " ", opening[0])
             self._text = blank + self._text[opening.end() : end - 3] + "   "
             self._note("fence", opening[0].strip())
-        self._check_depth()
+        outside = "".join(_split_at_quotes(self._text)[::2])
+        brackets = outside.encode("ascii", "ignore").translate(None, _NO_BRACKETS)
+        depth = max(accumulate(memoryview(brackets.translate(_STEPS)).cast("b")), default=0)
+        if depth > MAX_DEPTH:
+            raise ToolError(f"Lists and objects are nested {depth:,} levels deep; at most {MAX_DEPTH} are read.")
         self._replace_surrogates()
         is_long = _MANY_DIGITS.search(self._text) is not None
         try:
@@ -137,13 +141,6 @@ class _JSONParser:
         examples = self._notes.setdefault(kind, [])
         if len(examples) <= _MAX_EXAMPLES and example[:60] not in examples:
             examples.append(example[:60])
-
-    def _check_depth(self) -> None:
-        outside = "".join(_split_at_quotes(self._text)[::2])
-        brackets = outside.encode("ascii", "ignore").translate(None, _NO_BRACKETS)
-        depth = max(accumulate(memoryview(brackets.translate(_STEPS)).cast("b")), default=0)
-        if depth > MAX_DEPTH:
-            raise ToolError(f"Lists and objects are nested {depth:,} levels deep; at most {MAX_DEPTH} are read.")
 
     def _replace_surrogates(self) -> None:
         """Replace lone surrogates, which cannot be printed or stored."""

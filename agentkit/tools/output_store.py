@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ToolError
-from agentkit.levels import SafetyLevel
 from agentkit.messages import READ_MORE
 from agentkit.tooling.tool import Tool
 

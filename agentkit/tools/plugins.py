@@ -10,9 +10,8 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from agentkit._dataclass import dataclass
-from agentkit.decisions import Label
+from agentkit.decisions import Label, SafetyLevel
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 from agentkit.tooling.toolset import Toolset
 
 Kind = Literal["tools", "providers", "commands"]

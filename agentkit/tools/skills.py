@@ -129,7 +129,13 @@ def _skills_in(folder: Path) -> Iterator[Skill]:
 
 def _skill_at(place: Path) -> Skill:
     root = Root(place)
-    fields, text = _parted(_text_in(root, FILE))
+    # Split a text into the fields between the first two lines `---` and the rest. Raises ToolError without
+    # them.
+    first, *lines = split_lines(_text_in(root, FILE)) or [""]
+    ends = next((number for number, line in enumerate(lines) if line.rstrip() in ("---", "...")), None)
+    if first.rstrip() != "---" or ends is None:
+        raise ToolError(f"{FILE} begins with a line ---, its name and description, and another line ---.")
+    fields, text = dict(_fields_in(lines[:ends])), "\n".join(lines[ends + 1 :]).strip()
     description = " ".join(fields.get("description", "").split())
     if not description:
         raise ToolError("it has no description, which must state when to use it.")
@@ -155,15 +161,6 @@ def _text_in(root: Root, path: str) -> str:
         return found.content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ToolError(f"{path!r} is not UTF-8 text.") from None
-
-
-def _parted(text: str) -> tuple[dict[str, str], str]:
-    """Split a text into the fields between the first two lines `---` and the rest. Raises ToolError without them."""
-    first, *lines = split_lines(text) or [""]
-    ends = next((number for number, line in enumerate(lines) if line.rstrip() in ("---", "...")), None)
-    if first.rstrip() != "---" or ends is None:
-        raise ToolError(f"{FILE} begins with a line ---, its name and description, and another line ---.")
-    return dict(_fields_in(lines[:ends])), "\n".join(lines[ends + 1 :]).strip()
 
 
 def _fields_in(lines: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
@@ -11,21 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
-from agentkit.decisions import Decision, Label, Verdict
+from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import SandboxError, ToolError
 from agentkit.git import repository as git_repository
 from agentkit.git.repository import Repository
 from agentkit.git.settings import programs_in
-from agentkit.levels import SafetyLevel
+from agentkit.messages import ToolMessage, calls_in
 from agentkit.safety.approval import CallPreview
-from agentkit.safety.shell.variables import HOME
+from agentkit.safety.paths import HOME
 from agentkit.sandbox.git_access import create_missing_settings, repository_of, search
-from agentkit.sandbox.isolation import check_isolation
+from agentkit.sandbox.isolation import check_isolation, uses_docker
 from agentkit.sandbox.process import DEFAULT, Confinement, ProcessOutcome, bash_agrees, command_boundary, run_command
-from agentkit.sandbox.python import PYTHON_LIMITS, PythonOutcome, python_boundary, run_python
+from agentkit.sandbox.python import PYTHON_LIMITS, PythonOutcome, PythonSession, python_boundary, run_python
 from agentkit.sandbox.secret_search import survey
 from agentkit.sandbox.watchdog import MEGABYTE, Cancellation, ProcessLimits, run_cancellable
 from agentkit.settings import state_folder
+from agentkit.tooling.run_context import CONTEXT, RunContext
 from agentkit.tooling.tool import Tool
 from agentkit.tools.core import denied_with
 from agentkit.workspace.root import Root
@@ -52,9 +54,15 @@ _LOST_OBJECTS = (
 )
 _GIT = re.compile(r"\bgit\b")
 _MAX_RESTORABLE = 1_000
-_FENCED = re.compile(
-    r"\s*^(?P<fence>`{3,}|~{3,})[ \t]*(python3?|py|ipython)?[ \t]*\r?\n(?P<code>((?!(?P=fence)).*\n)*?)(?P=fence)\s*",
-    re.IGNORECASE | re.MULTILINE,
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w.+-]*)[^`\n]*")
+_PYTHON = frozenset({"", "python", "python3", "py", "ipython"})
+_LONG_STRINGS = ('"""', "'''")
+_STATEFUL = "Variables, functions\nand imports of earlier calls are there, unless a result says that they are lost."
+_KEPT = "Variables are kept, including those assigned before the error."
+_LOST = "All variables, functions and imports of this and of earlier calls are lost: define again what you need."
+_BEGAN_WITHOUT = "This call began without the variables, functions and imports of earlier calls: they are lost."
+_NOT_IN_DOCKER = (
+    "run_python cannot keep variables between calls in a Docker container, which runs one call and is removed."
 )
 _REMEDY = "Run it on Linux with user namespaces, Landlock and seccomp, or approve it."
 
@@ -335,6 +343,9 @@ def _created_notes(outcome: ProcessOutcome) -> list[str]:
         )
     if created.left:
         notes.append(f"It created {', '.join(created.left[:_MAX_NAMED])}, which other programs run or obey later.")
+    if outcome.appeared:
+        names = _listed(outcome.appeared)
+        notes.append(f"Files with secrets appeared while it ran: {names}. The output is without the values in them.")
     if outcome.unsearched:
         notes.append(f"Not all of the workspace was searched for secrets and settings: {outcome.unsearched}.")
     return notes
@@ -402,10 +413,17 @@ def _only_reads(decision: Decision) -> bool:
     return decision.allowed and decision.level is SafetyLevel.NETWORK
 
 
-def python_tool_with(sandbox: str = "auto", limits: ProcessLimits = PYTHON_LIMITS) -> Tool[..., dict[str, Any]]:
-    """Create the tool `run_python` with an isolation mode (auto, required, off) and limits. Raises ConfigError."""
+def python_tool_with(
+    sandbox: str = "auto", limits: ProcessLimits = PYTHON_LIMITS, *, stateful: bool = False
+) -> Tool[..., dict[str, Any]]:
+    """Create the tool `run_python` with an isolation mode (auto, required, off) and limits. Raises ConfigError.
+
+    With `stateful`, code sees the variables of earlier calls of the same run. They are in one worker process, which
+    is ended with the run. Direct calls, which belong to no run, start without variables. It needs the kernel sandbox:
+    a Docker container runs one call.
+    """
     check_isolation(sandbox)
-    python = _Python(sandbox, limits)
+    python = _Python(sandbox, limits, stateful)
     tool = Tool(
         python.run_python,
         asynchronous=python.arun_python,
@@ -415,10 +433,13 @@ def python_tool_with(sandbox: str = "auto", limits: ProcessLimits = PYTHON_LIMIT
         labels=(),
         when_denied=denied_with("code"),
     )
-    if limits == PYTHON_LIMITS:
+    if limits == PYTHON_LIMITS and not stateful:
         return tool
     memory = f"{limits.memory_bytes // MEGABYTE:,} MB"
-    return _fitting(tool, {"after 10 seconds": f"after {limits.timeout_seconds:g} seconds", "512 MB": memory})
+    texts = {"after 10 seconds": f"after {limits.timeout_seconds:g} seconds", "512 MB": memory}
+    if stateful:
+        texts |= {"The code knows\nnothing of earlier calls.": _STATEFUL}
+    return _fitting(tool, texts)
 
 
 def _fitting(tool: Tool[..., dict[str, Any]], texts: Mapping[str, str]) -> Tool[..., dict[str, Any]]:
@@ -435,6 +456,7 @@ class _Python:
 
     sandbox: str
     limits: ProcessLimits
+    stateful: bool
 
     def run_python(self, code: str) -> dict[str, Any]:
         """Run Python code to compute something, and return what it printed.
@@ -453,15 +475,18 @@ class _Python:
             code, output, status, truncated, seconds, and boundary (what kept the code from the rest of the machine);
             or code, error (with its line, and a hint what to write instead) and the output so far.
         """
-        return self._run(code)
+        return self._run(code, CONTEXT.get())
 
     async def arun_python(self, code: str) -> dict[str, Any]:
         """Like `run_python`, asynchronously; cancelling it kills the process."""
-        return await run_cancellable(lambda cancellation: self._run(code, cancellation))
+        context = CONTEXT.get()
+        return await run_cancellable(lambda cancellation: self._run(code, context, cancellation))
 
     def judge(self, _: Mapping[str, Any]) -> Decision:
         """Allow any code within a strong boundary, where it can do no harm; ask within a weaker one."""
         try:
+            if self.stateful and self.sandbox != "off" and uses_docker():
+                return Decision(Verdict.DENY, "python.stateful", _NOT_IN_DOCKER, remedy="Use the kernel sandbox.")
             boundary = python_boundary() if self.sandbox != "off" else python_boundary(frozenset())
             boundary.require(self.sandbox)
         except SandboxError as error:
@@ -473,18 +498,61 @@ class _Python:
         reason = f"The code would be confined only by the language guard and {boundary.describe()}; missing: {lacking}."
         return Decision(Verdict.ASK, "python.uncontained", reason, remedy=_REMEDY)
 
-    def _run(self, code: str, cancellation: Cancellation | None = None) -> dict[str, Any]:
+    def _run(
+        self, code: str, context: RunContext[Any] | None, cancellation: Cancellation | None = None
+    ) -> dict[str, Any]:
+        plain, resources = _unfenced(code), None if context is None else context.resources
         try:
-            outcome = run_python(_unfenced(code), sandbox=self.sandbox, limits=self.limits, cancellation=cancellation)
+            if self.stateful and context is not None and resources is not None:
+                session = resources.opened(self, lambda: PythonSession(self.sandbox, self.limits))
+                return self._run_in(session, code, context, cancellation)
+            outcome = run_python(plain, sandbox=self.sandbox, limits=self.limits, cancellation=cancellation)
         except SandboxError as error:
-            return {"code": code, "error": str(error), "status": "failed", "boundary": NOT_RUN}
+            lost = {"variables": "lost"} if self.stateful else {}
+            return {"code": code, "error": str(error), "status": "failed", "boundary": NOT_RUN} | lost
         return code_result(code, outcome)
+
+    def _run_in(
+        self, session: PythonSession, code: str, context: RunContext[Any], cancellation: Cancellation | None
+    ) -> dict[str, Any]:
+        """Run code with the variables of earlier calls; the result says if there are none any more."""
+        began_without = not session.has_variables and _is_later_call(context)
+        outcome = session.run(_unfenced(code), cancellation)
+        result = code_result(code, outcome)
+        if "error" in result:
+            note = _KEPT if outcome.variables == "kept" else _LOST
+            result["error"] = f"{result['error']}\n{note}"
+        if began_without:
+            result["note"] = _BEGAN_WITHOUT
+        return result | {"variables": outcome.variables}
+
+
+def _is_later_call(context: RunContext[Any]) -> bool:
+    """Whether the conversation has the result of an earlier call of the same tool."""
+    name = next((call.name for call in calls_in(reversed(context.messages)) if call.id == context.call), None)
+    return any(isinstance(message, ToolMessage) and message.name == name for message in context.messages)
 
 
 def _unfenced(code: str) -> str:
-    """The code of a single fenced Markdown block, with the same line numbers; other code unchanged."""
-    match = _FENCED.fullmatch(code)
-    return match[0][: match.start("code")].count("\n") * "\n" + match["code"] if match else code
+    """The code of fenced Markdown blocks, also in prose, with the same line numbers; other code unchanged.
+
+    Outside of a long string, a fence is never valid Python.
+    """
+    blocks: list[str] = []
+    outside: list[str] = []
+    fence, is_python = "", False
+    for line in code.split("\n"):
+        found = _FENCE.fullmatch(line.rstrip())
+        was_inside = fence != ""
+        if not was_inside and found:
+            fence, is_python = found[1], found[2].lower() in _PYTHON
+        elif found and not found[2] and found[1].startswith(fence):
+            fence = ""
+        elif not was_inside:
+            outside.append(line)
+        blocks.append(line if was_inside and fence and is_python else "")
+    is_quoted = any(mark in line for line in outside for mark in _LONG_STRINGS)
+    return code if is_quoted or not any(map(str.strip, blocks)) else textwrap.dedent("\n".join(blocks))
 
 
 def _impossible(tool: str, error: SandboxError) -> Decision:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TextIO
 
 from agentkit.errors import ConfigError
-from agentkit.event_rendering import arguments_text, one_line, seconds_text
+from agentkit.event_rendering import arguments_text, collapsed, hidden, one_line, seconds_text
 from agentkit.events import Event, EventDescription, ResponseReceived, RunLeft, ToolCallStarted
 from agentkit.messages import ToolCall
 from agentkit.redaction import redact_data, written_redactor
@@ -117,20 +117,22 @@ class Console:
     def _write(self, source: Origin, lines: list[_ConsoleLine]) -> None:
         """Write lines in a single call, so that lines of other runs cannot come between."""
         run, stream = self._run(source), self._stream or sys.stderr
-        start = f"{_INDENT * run.depth}[{run.number}] {one_line(source.agent, _MAX_NAME_CHARS)}"
+        whole = "\n".join([source.agent, *(text for line in lines for text in (line.title, line.text, line.outcome))])
+        render = collapsed if hidden(whole) == whole else one_line  # one check of all texts instead of one for each
+        start = f"{_INDENT * run.depth}[{run.number}] {render(source.agent, _MAX_NAME_CHARS)}"
         if self._style[0] is not stream:  # terminal detection is cached
             self._style = stream, _styled if has_colour(stream) else _plain
         styled = self._style[1]
-        text = "".join(f"{styled(start, 'name')}  {styled(self._text(line), line.style)}\n" for line in lines)
+        text = "".join(f"{styled(start, 'name')}  {styled(self._text(line, render), line.style)}\n" for line in lines)
         encoding = getattr(stream, "encoding", None) or "utf-8"
         with self._lock:
             stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
             stream.flush()
 
-    def _text(self, line: _ConsoleLine) -> str:
-        text = one_line(line.text, self._max_chars) if self._content and line.text else ""
-        whole = ": ".join(filter(None, (one_line(line.title), text)))
-        return f"{whole} → {one_line(line.outcome)}" if line.outcome else whole
+    def _text(self, line: _ConsoleLine, render: Callable[..., str]) -> str:
+        text = render(line.text, self._max_chars) if self._content and line.text else ""
+        whole = ": ".join(filter(None, (render(line.title), text)))
+        return f"{whole} → {render(line.outcome)}" if line.outcome else whole
 
 
 def _styled(text: str, style: str) -> str:

@@ -20,6 +20,8 @@ from agentkit.tracing.listeners import FailureGuard, ModelRequest, Origin, Work,
 
 Data = dict[str, Any]
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
+
 
 def line_of(event: Event, source: Origin, seconds: float | None, *, content: bool) -> bytes:
     """Serialise an event to a line of JSON without secrets.
@@ -45,7 +47,7 @@ def line_of(event: Event, source: Origin, seconds: float | None, *, content: boo
         data["is_elsewhere"] = True
     if seconds is not None:
         data["seconds"] = round(seconds, 6)
-    line = json.dumps(data, ensure_ascii=False, default=str)
+    line = _ENCODER.encode(data)
     # A lone surrogate, which cannot be encoded, becomes a JSON escape, so that the line is not lost.
     return f"{line}\n".encode("utf-8", "backslashreplace")
 

@@ -236,7 +236,7 @@ def outcome_of(event: Event) -> RunOutcome | None:
 
 def is_logged(event: Event) -> bool:
     """Whether an event is logged: milestones and the end of a run, not streamed chunks."""
-    return isinstance(event, Milestone) or event.describe().severity != "debug"
+    return isinstance(event, Milestone) or outcome_of(event) is not None or event.describe().severity != "debug"
 
 
 _LOGGER = logging.getLogger("agentkit.tracing")

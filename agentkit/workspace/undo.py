@@ -92,7 +92,13 @@ def _restore(changes: Sequence[FileChange], roots: dict[str, Root]) -> None:
     """Remove files before their folders, and recreate them after their folders."""
     by_depth = _by_depth(changes)
     for change in reversed(by_depth):
-        _clear(roots[change.root], change)
+        # Remove what is in the way: a new file, a file that was a folder, an empty new folder
+        root = roots[change.root]
+        now = root.inspect(change.path, 0)
+        if now.kind not in ("absent", change.before.kind):
+            is_folder = now.kind == "folder"
+            with contextlib.suppress(ToolError) if is_folder else contextlib.nullcontext():  # it is in use by now
+                root.remove(change.path)
     for change in by_depth:
         if not has_state(roots[change.root], change.path, change.before):
             _rebuild(roots[change.root], change)
@@ -100,15 +106,6 @@ def _restore(changes: Sequence[FileChange], roots: dict[str, Root]) -> None:
 
 def _by_depth(changes: Sequence[FileChange]) -> list[FileChange]:
     return sorted(changes, key=lambda change: change.path.count("/"))
-
-
-def _clear(root: Root, change: FileChange) -> None:
-    """Remove what is in the way: a new file, a file that was a folder, an empty new folder."""
-    now = root.inspect(change.path, 0)
-    if now.kind not in ("absent", change.before.kind):
-        is_folder = now.kind == "folder"
-        with contextlib.suppress(ToolError) if is_folder else contextlib.nullcontext():  # it is in use by now
-            root.remove(change.path)
 
 
 def _rebuild(root: Root, change: FileChange) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import Blocked, ToolError
+from agentkit.event_rendering import one_line
 from agentkit.text_encoding import DecodedText, split_lines
 from agentkit.undo import Undone, written
 from agentkit.workspace.journal import Journal, Record
@@ -194,7 +195,10 @@ class Workspace:
         self._lock = threading.RLock()
         self._fixed = None if root is None else Root(root, opener=opener)
         self._roots: dict[str, Root] = {}
-        self._run = run
+        self.begun_record = run
+        """The record, once the run has changed something, or if it could have done so before it was resumed."""
+        self._run_id: str | None = None
+        self._label = "changes without a run"
         self._records_calls = False
 
     @classmethod
@@ -220,12 +224,14 @@ class Workspace:
     ) -> Workspace:
         """Return a workspace with the same folder and journal for one run, whose changes are undone together.
 
-        With `is_new`, the run has no earlier record under that id.
+        With `is_new`, the run has no earlier record under that id, and one begins with the first change.
         """
         is_dry = self.dry_run if dry_run is None else dry_run
         workspace = Workspace(journal=self.journal, dry_run=is_dry, opener=self._opener)
         workspace._fixed, workspace._lock = self._fixed, self._lock
-        workspace._run = workspace._new_record(label, run_id, is_new=is_new)
+        workspace._run_id, workspace._label = run_id, label
+        if run_id is not None and not is_new and not is_dry:
+            workspace.begun_record = self.journal.continued(label, run_id)
         return workspace
 
     @property
@@ -247,14 +253,19 @@ class Workspace:
     def record(self) -> Record:
         """The record of the changes, in order."""
         with self._lock:
-            if self._run is None:
-                self._run = self._new_record("changes without a run", None)
-            return self._run
+            if self.begun_record is None:
+                self.begun_record = self._new_record()
+            return self.begun_record
+
+    @property
+    def record_id(self) -> str:
+        """The id of the record, which begins with the first change."""
+        return self._run_id or self.record.id
 
     @property
     def changes(self) -> str:
         """The changes of the run as one unified diff, limited in length."""
-        return self.record.diff
+        return "" if self.begun_record is None else self.begun_record.diff
 
     def undo(self) -> Undone:
         """Revert all changes of the run, or nothing. Raises ToolError naming what was changed since."""
@@ -445,7 +456,12 @@ class Workspace:
         if check:
             check(place)
         before = root.inspect(place)
-        _refuse_lasting(before, path)
+        # Refuse to replace a file that is read-only or too large to be restored
+        if before.kind == "file" and before.content is None:
+            reason = f"{shown(path)} has {before.size:,} bytes, too many to keep, so that its loss could not be undone"
+            raise ToolError(f"{reason}; write another file, or replace it with the shell when the user approves.")
+        if before.kind == "file" and not before.mode & _WRITABLE:
+            raise ToolError(f"{shown(path)} is read-only.")
         change = FileChange(root.folder, place, before, State.of("file", content, before.mode), tool, time.time())
         return root, folders, change
 
@@ -460,11 +476,11 @@ class Workspace:
                 self._roots[folder] = Overlay(folder) if self.dry_run else Root(folder, opener=self._opener)
             return self._roots[folder]
 
-    def _new_record(self, label: str, run_id: str | None, *, is_new: bool = True) -> Record:
+    def _new_record(self) -> Record:
+        label = one_line(self._label)
         if not self.dry_run:
-            is_begun = run_id is not None and not is_new
-            return self.journal.continued(label, run_id or "") if is_begun else self.journal.begin(label, run_id)
-        return Record(run_id or "dry-run", label, InMemoryJournalStore(), roots=lambda folder: self._roots[folder])
+            return self.journal.begin(label, self._run_id)
+        return Record(self._run_id or "dry-run", label, InMemoryJournalStore(), roots=self._roots.__getitem__)
 
 
 def _encoded(content: str) -> bytes:
@@ -497,15 +513,6 @@ def _folders(root: Root, folders: Sequence[str]) -> Iterator[None]:
             with contextlib.suppress(ToolError):  # another process can be using it by now
                 root.remove(folder)
         raise
-
-
-def _refuse_lasting(state: State, path: str) -> None:
-    """Refuse to replace a file that is read-only or too large to be restored."""
-    if state.kind == "file" and state.content is None:
-        reason = f"{shown(path)} has {state.size:,} bytes, too many to store, so the change could not be undone"
-        raise ToolError(f"{reason}; write another file, or replace it with the shell when the user approves.")
-    if state.kind == "file" and not state.mode & _WRITABLE:
-        raise ToolError(f"{shown(path)} is read-only.")
 
 
 def _replaced(text: DecodedText, old_text: str, new_text: str, path: str) -> str | None:

@@ -1,7 +1,8 @@
 """Overheads: processor time of a run with one feature switched on, as a ratio to the same run without it.
 
-Each run has one tool call; the model is a local server that answers at once. The features take turns, so that all share
-the noise of the machine, and the least time of each counts.
+Each run has one tool call; the model is a server in another process, which answers at once. The features take turns,
+each round in another order, so that all share the noise of the machine, and the least time of each counts. The two
+requests that `httpx2` sends without agentkit show which part of the price of `arun` is that of its own async transport.
 """
 
 from __future__ import annotations
@@ -12,88 +13,130 @@ import io
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from agentkit import LLM, Agent
+from agentkit import LLM, Agent, Tool
+from agentkit._dataclass import dataclass
 from agentkit.sessions.session import Session
-from agentkit.testing import FakeServer, call, record
-from agentkit.tracing import Console, JSONLines
+from agentkit.sessions.stores import store_at
+from agentkit.testing import record
+from agentkit.tracing import Console, JSONLines, OpenTelemetry
 from benchmarks.own.times import microseconds
+from benchmarks.processes import Server
+from benchmarks.workers.workload import INSTRUCTION, KEY, MODEL, PROMPT, lookup, request
 
-ROUNDS = 60
+ROUNDS = 120
+SCRIPT = "turns-1.tool-lookup"
 
 
 @dataclass(frozen=True)
 class Overhead:
-    """One feature: `run` performs a run with it."""
+    """One feature: `run` performs a run with it. Its time is compared with that of the row named `base`."""
 
     title: str
-    must: str
-    run: Callable[[LLM, Path, int], object]
-
-
-def double(number: int) -> int:
-    """Double a number."""
-    return 2 * number
+    run: Callable[[], object]
+    base: str = "nothing else"
+    must: str = ""
+    want: str = ""
 
 
 def tables(wishes: argparse.Namespace) -> Iterator[str]:
     """The table of all features."""
-    yield from ["### Overheads", "", "| a run with | CPU, least | ratio to plain | must |", "|---|---|---|---|"]
-    times: dict[str, list[float]] = {overhead.title: [] for overhead in OVERHEADS}
-    rounds = 2 if wishes.quick else ROUNDS
-    lines = [call("double", number=2), "It is 4."] * (rounds * len(OVERHEADS))
-    with FakeServer(*lines) as server, closing(client_of(server)) as llm, tempfile.TemporaryDirectory() as folder:
-        for number in range(rounds):
-            for overhead in OVERHEADS:
-                begin = time.process_time()
-                overhead.run(llm, Path(folder), number)
-                times[overhead.title].append(time.process_time() - begin)
-    plain = min(times[OVERHEADS[0].title])
-    for overhead in OVERHEADS:
-        least = min(times[overhead.title])
-        yield f"| {overhead.title} | {microseconds(least)} | {least / plain:.2f} | {overhead.must} |"
+    yield from ["### Overheads", "", "| a run with | CPU, least | ratio | to | must | want |"]
+    yield "|---|---|---|---|---|---|"
+    with Server(with_tls=False) as server, tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        rows = overheads(server, Path(folder), stack)
+        least = measured(rows, 2 if wishes.quick else ROUNDS)
+    for row in rows:
+        ratio = f"{least[row.title] / least[row.base]:.2f}"
+        shown = [row.title, microseconds(least[row.title]), ratio, row.base, row.must, row.want]
+        yield f"| {' | '.join(shown)} |"
 
 
-def client_of(server: FakeServer) -> LLM:
-    """A client of the local server."""
-    return LLM("openai", model="m", api_key="a-key", base_url=server.base_url)
+def measured(rows: list[Overhead], rounds: int) -> dict[str, float]:
+    """The least processor time of each row, in seconds.
+
+    Each round begins with another row, and each row runs twice, of which the second counts: the first run after another
+    feature is slower by up to a quarter, because the processor's caches hold what that one used.
+    """
+    least: dict[str, float] = {}
+    for number in range(rounds):
+        first = number % len(rows)
+        for row in [*rows[first:], *rows[:first]]:
+            row.run()
+            begin = time.process_time()
+            row.run()
+            seconds = time.process_time() - begin
+            least[row.title] = min(least.get(row.title, seconds), seconds)
+    return least
 
 
-def plain(llm: LLM, **options: Any) -> None:
-    """A run of a new agent."""
-    Agent("helper", [double], llm=llm, **options).run("Double 2.").raise_for_status()
+def overheads(server: Server, folder: Path, stack: ExitStack) -> list[Overhead]:
+    """All rows, with what they share."""
+    llm = LLM("openai", model=MODEL, api_key=KEY, base_url=server.url(SCRIPT))
+    stack.callback(llm.close)
+    tool = Tool(lookup)
+    runner = stack.enter_context(asyncio.Runner())
+    store, numbers = store_at(folder / "sessions.db"), iter(range(1_000_000))
+
+    def agent(**options: Any) -> Agent[Any]:
+        return Agent("helper", [tool], INSTRUCTION, llm=llm, **options)
+
+    def plain(**options: Any) -> None:
+        agent(**options).run(PROMPT).raise_for_status()
+
+    def opened() -> None:
+        plain(session=Session.open(folder / "sessions.db", f"opened {next(numbers)}"))
+
+    def recorded() -> None:
+        with record(folder / f"{next(numbers)}.jsonl"):
+            plain()
+
+    async def awaited() -> None:
+        (await agent().arun(PROMPT)).raise_for_status()
+
+    def new_llm() -> None:
+        with_own = LLM("openai", model=MODEL, api_key=KEY, base_url=server.url(SCRIPT))
+        Agent("helper", [tool], INSTRUCTION, llm=with_own).run(PROMPT).raise_for_status()
+
+    blocking, waiting = bare_requests(server, stack, runner)
+    return [
+        Overhead("nothing else", plain),
+        Overhead("a session in memory", lambda: plain(session=Session()), must="1.05"),
+        Overhead(
+            "a session of a shared SQLite store", lambda: plain(session=Session(f"{next(numbers)}", store)), must="1.2"
+        ),
+        Overhead("a SQLite session, opened each time", opened, must="1.5"),
+        Overhead("a recording", recorded, must="1.15"),
+        Overhead("JSON lines", lambda: plain(listeners=[JSONLines(folder / "trace.jsonl")]), must="1.15"),
+        Overhead("lines at the console", lambda: plain(listeners=[Console(io.StringIO())]), must="1.15"),
+        Overhead("OpenTelemetry without an SDK", lambda: plain(listeners=[OpenTelemetry()])),
+        Overhead("an LLM of its own", new_llm, must="1.2"),
+        Overhead("`arun` in a running event loop", lambda: runner.run(awaited()), must="1.2"),
+        Overhead("`arun` in a new event loop", lambda: asyncio.run(awaited())),
+        Overhead("no agentkit: two requests of `httpx2`", blocking, "no agentkit: two requests of `httpx2`"),
+        Overhead("no agentkit: two awaited requests", waiting, "no agentkit: two requests of `httpx2`"),
+    ]
 
 
-def recorded(llm: LLM, folder: Path, number: int) -> None:
-    """A run that is recorded in a new cassette."""
-    with record(folder / f"{number}.jsonl"):
-        plain(llm)
+def bare_requests(
+    server: Server, stack: ExitStack, runner: asyncio.Runner
+) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Two requests of httpx2's transports, blocking and awaited, as agentkit uses them."""
+    import httpx2
 
+    url, body = f"{server.url('words-12')}/chat/completions", request()
+    client, aclient = stack.enter_context(httpx2.Client()), httpx2.AsyncClient()
+    stack.callback(lambda: runner.run(aclient.aclose()))
 
-def awaited(llm: LLM) -> None:
-    """A run of `arun` in a new event loop."""
-    result = asyncio.run(Agent("helper", [double], llm=llm).arun("Double 2."))
-    result.raise_for_status()
+    def blocking() -> None:
+        for _ in range(2):
+            client.post(url, json=body).raise_for_status()
 
+    async def waiting() -> None:
+        for _ in range(2):
+            (await aclient.post(url, json=body)).raise_for_status()
 
-OVERHEADS = (
-    Overhead("nothing else", "", lambda llm, _, __: plain(llm)),
-    Overhead("a session in memory", "1.05", lambda llm, _, __: plain(llm, session=Session())),
-    Overhead(
-        "a SQLite session, opened each time",
-        "1.5",
-        lambda llm, folder, number: plain(llm, session=Session.open(folder / "sessions.db", f"{number}")),
-    ),
-    Overhead("a recording", "1.15", recorded),
-    Overhead("JSON lines", "1.15", lambda llm, folder, _: plain(llm, listeners=[JSONLines(folder / "trace.jsonl")])),
-    Overhead(
-        "lines at the console",
-        "1.15",
-        lambda llm, _, __: plain(llm, listeners=[Console(io.StringIO())]),
-    ),
-    Overhead("`arun` in a new event loop", "1.2", lambda llm, _, __: awaited(llm)),
-)
+    return blocking, lambda: runner.run(waiting())

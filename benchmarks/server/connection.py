@@ -23,6 +23,7 @@ class Tally:
         self._counts: Counter[str] = Counter()
         self._refusals: list[str] = []
         self._most_messages = 0
+        self._prompt: list[str] = []
 
     def count(self, what: str) -> None:
         """One more of something."""
@@ -31,6 +32,20 @@ class Tally:
     def weigh(self, body: bytes) -> None:
         """Remember the longest conversation that was sent."""
         self._most_messages = max(self._most_messages, body.count(b'"role"'))
+
+    def compare(self, body: bytes, *, is_first: bool) -> None:
+        """Add up the bytes of tools and messages; count a request that does not begin with all of the one before.
+
+        A provider charges less for what it has read before, as far as a prompt begins with the same bytes: the tools,
+        then the messages.
+        """
+        data = json.loads(body)
+        messages = data.get("messages") or data.get("input") or []
+        before, now = self._prompt, [_compact(data.get("tools")), *map(_compact, messages)]
+        self._prompt = now
+        self._counts["sent_bytes"] += sum(len(part.encode()) for part in now)
+        if not is_first and now[: len(before)] != before:
+            self._counts["rewritten"] += 1
 
     def refuse(self, why: str) -> None:
         """Remember why a request was refused."""
@@ -98,6 +113,8 @@ class Connection(asyncio.Protocol):
             return
         self._tally.count("requests")
         self._tally.weigh(body)
+        if script.weigh:
+            self._tally.compare(body, is_first=turn == 0)
         self._say(script, answer(script, turn, _wish(path, body)))
 
     def _say(self, script: Script, said: bytes) -> None:
@@ -110,6 +127,10 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             with suppress(OSError):
                 self._transport.write(said)
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _wish(path: str, body: bytes) -> Wish:

@@ -26,6 +26,8 @@ class Script:
     words: int = 12
     delay: int = 0
     final: str = ""
+    weigh: int = 0
+    """1 to add up the bytes of the prompts, and to compare each prompt with the one before."""
 
 
 class WrongResultError(ValueError):

@@ -97,6 +97,9 @@ def realistic() -> Function:
     return book_trip
 
 
+book_trip = realistic()
+
+
 def ten_functions() -> list[Function]:
     """Ten functions for the tools of an agent."""
 

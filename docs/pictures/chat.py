@@ -1,4 +1,4 @@
-"""Makes chat.svg: what tmux shows of a real chat with the offline model, as a drawing without outside fonts.
+"""Makes chat.svg and chat-narrow.svg: a chat with the offline model in tmux, 80 and 46 columns wide.
 
 Run it with `python docs/pictures/chat.py`, where tmux and the offline extra are installed.
 """
@@ -16,13 +16,15 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-COLUMNS, ROWS = 88, 56
+PICTURES = {"chat.svg": (80, 60), "chat-narrow.svg": (46, 80)}
+"""The columns and rows of the terminal of each picture."""
 SAID = (
     # what is typed, and what stands there once it has been answered
     ("How much is 1250 * 0.17?", "212.5"),
     ("Write the text 'hello world' into the file notes.txt", "Allow it?"),
-    ("y", "/undo reverts this."),
-    ("/undo", "Removed"),
+    ("y", "To undo this: /undo"),
+    ("/undo", "Undo this?"),
+    ("y", "Removed"),
 )
 BACKGROUND, TEXT, GREY, WHITE = (22, 24, 29), (214, 217, 224), (127, 134, 148), (255, 255, 255)
 HUES = ((240, 113, 120), (126, 198, 120), (229, 192, 92), (97, 163, 238), (198, 120, 221), (86, 182, 194))
@@ -64,13 +66,13 @@ def until(text: str) -> None:
     raise SystemExit(f"{text!r} did not come:\n{tmux('capture-pane', '-p')}")
 
 
-def conversation() -> str:
+def conversation(columns: int, rows: int) -> str:
     """The screen at the end of the conversation, with its colours."""
     with tempfile.TemporaryDirectory() as state, tempfile.TemporaryDirectory(prefix="trip-") as folder:
         variables = {"AGENTKIT_STATE": state, "XDG_CONFIG_HOME": state, "PYTHONPATH": str(Path(__file__).parents[2])}
         named = [f"-e{name}={value}" for name, value in variables.items()]
         command = shlex.join([sys.executable, "-m", "agentkit", "chat", "--offline", "-t", "calculator,write_file"])
-        tmux("new-session", "-d", "-x", str(COLUMNS), "-y", str(ROWS), "-c", folder, *named, command)
+        tmux("new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", folder, *named, command)
         try:
             until("/help")
             for line, answer in SAID:
@@ -84,15 +86,16 @@ def conversation() -> str:
     return re.sub(rf"{re.escape(folder)}", "~/trip", shown)
 
 
-def drawn(screen: str) -> str:
+def drawn(screen: str, columns: int) -> str:
     """The screen as an SVG document."""
     lines = screen.rstrip().split("\n")
     while lines and not Text.from_ansi(lines[-2]).plain.strip():
         del lines[-2]  # the empty rows above the last line, which tmux shows at the bottom
-    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console = Console(record=True, width=columns, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     console.print(Text.from_ansi("\n".join(lines)))
     return console.export_svg(title="agentkit chat --offline", theme=THEME, code_format=DRAWING, unique_id="chat")
 
 
 if __name__ == "__main__":
-    Path(__file__).with_suffix(".svg").write_text(drawn(conversation()), "utf-8")
+    for name, (columns, rows) in PICTURES.items():
+        Path(__file__).with_name(name).write_text(drawn(conversation(columns, rows), columns), "utf-8")

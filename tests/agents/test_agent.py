@@ -208,8 +208,8 @@ def test_prompts_may_hold_images(prompt):
     assert agent.messages[0] == UserMessage(expected)
 
 
-@pytest.mark.parametrize("prompt", [None, 5, b"Hi!", [], (), {"role": "user"}, {"a", "b"}, ["Hi!", 5], object()])
-@pytest.mark.parametrize("method", ["__call__", "run", "stream", "astream"])
+@pytest.mark.for_each("prompt", [None, 5, b"Hi!", [], (), {"role": "user"}, {"a", "b"}, ["Hi!", 5], object()])
+@pytest.mark.for_each("method", ["__call__", "run", "stream", "astream"])
 def test_wrong_prompts_are_told_at_once(prompt, method):
     """What is no prompt raises ConfigError where it is given, and nothing is run."""
     agent = make_agent()

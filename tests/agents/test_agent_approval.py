@@ -70,7 +70,7 @@ class Approver(list):
         return isinstance(request, ApprovalRequest)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("approve", "told"),
     [
         (None, "nobody to approve it"),
@@ -86,7 +86,7 @@ class Approver(list):
         (approve_badly_later, "LookupError: nobody home"),
     ],
 )
-@pytest.mark.parametrize("way", ["run", "arun"])
+@pytest.mark.for_each("way", ["run", "arun"])
 def test_only_true_approves(approve, told, way):
     """Without an approver, or when it says anything but True or fails, the model is told why and the run goes on."""
     tool, ran = recording_tool()

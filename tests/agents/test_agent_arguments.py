@@ -16,7 +16,7 @@ async def asynchronous(*arguments):
     """A listener that must be awaited."""
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("arguments", "told"),
     [
         ({"name": [add]}, "name= takes a text"),

@@ -46,10 +46,10 @@ def told(result):
     return [(used.result.status, used.result.decision.rule) for used in result.tool_calls]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "condition", [is_admin, is_admin_by_and_by, partial(lambda wanted, run: run.value == wanted, "admin")]
 )
-@pytest.mark.parametrize("run", ["run", "arun", "stream", "astream"])
+@pytest.mark.for_each("run", ["run", "arun", "stream", "astream"])
 def test_it_is_there_for_whom_the_condition_holds(condition, run):
     """The model of the one is told of it and calls it; the other's is not, and its call is denied."""
 

@@ -81,7 +81,7 @@ def test_labels_of_results_that_were_kept_elsewhere():
     assert helper.messages[2].labels == {Label.UNTRUSTED}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("given", "kind", "told"),
     [
         ("Hi!", ConfigError, "A history is a list of messages"),
@@ -135,7 +135,7 @@ def test_what_is_set_is_made_like_an_argument(tmp_path):
     assert (helper.name, helper.max_iterations, helper.dry_run) == ("other", 3, True)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("name", "value", "told"),
     [
         ("name", "", "name= takes a string that is not blank"),

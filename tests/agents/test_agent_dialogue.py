@@ -22,8 +22,8 @@ async def answer_later(question):
     return f"{question} The red one."
 
 
-@pytest.mark.parametrize("ask", [lambda question: f"{question} The red one.", answer_later])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.for_each("ask", [lambda question: f"{question} The red one.", answer_later])
+@pytest.mark.for_each("way", WAYS)
 def test_ask_user_with_a_function(way, ask, drive):
     """A function answers at once, whether it blocks or awaits; its words are the result of the call."""
     llm = ScriptedLLM(ASK, "Red it is.")
@@ -66,7 +66,7 @@ def test_answers(answer, told):
 NO_WORDS = [None, True, False, {}, Approval.ONCE, Approval.NO, {"call_1_1": Approval.ALWAYS}]
 
 
-@pytest.mark.parametrize("answer", [*NO_WORDS, lambda _: True, lambda _: None, lambda _: Approval.LATER])
+@pytest.mark.for_each("answer", [*NO_WORDS, lambda _: True, lambda _: None, lambda _: Approval.LATER])
 def test_yes_to_everything_answers_no_question(answer):
     """What approves or refuses everything has not answered a question: it goes on waiting."""
     result = Agent("helper", [ask_user_tool()], llm=ScriptedLLM(ASK)).run("go").resume(answer)

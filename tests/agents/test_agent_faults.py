@@ -56,8 +56,8 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize("way", ["run", "arun"])
-@pytest.mark.parametrize(("name", "arguments", "told"), FAULTS)
+@pytest.mark.for_each("way", ["run", "arun"])
+@pytest.mark.for_each(("name", "arguments", "told"), FAULTS)
 def test_faults_are_told_to_the_model(name, arguments, told, way, find_faults):
     """Whatever is wrong with a tool call is told to the model in its result, with a decision, and the run goes on."""
     slow = [Tool(function, timeout_seconds=0.1) for function in (sleep, asleep)]

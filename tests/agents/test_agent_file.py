@@ -8,8 +8,8 @@ import pytest
 
 from agentkit.agents.agent import Agent, AgentOptions
 from agentkit.agents.agent_file import PYTHON_ONLY, AgentFile, parse_manifesto, read_manifesto
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 from agentkit.safety.policy import Policy
 from agentkit.testing import ScriptedLLM
 from agentkit.tooling.tool import Tool
@@ -69,7 +69,7 @@ SPELLINGS = {
 }
 
 
-@pytest.mark.parametrize("text", SPELLINGS.values(), ids=SPELLINGS)
+@pytest.mark.for_each("text", SPELLINGS.values(), ids=SPELLINGS)
 def test_settings_as_people_write_them(text):
     """Settings are read as people write them."""
     manifesto = parse_manifesto(text)
@@ -169,7 +169,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(("text", "line", "said"), FAULTS.values(), ids=FAULTS)
+@pytest.mark.for_each(("text", "line", "said"), FAULTS.values(), ids=FAULTS)
 def test_what_is_wrong_is_told(text, line, said):
     """What cannot be understood is an error that names the line and what to do."""
     with pytest.raises(ConfigError) as caught:
@@ -227,7 +227,7 @@ def test_every_argument_of_agent_is_a_setting_or_known_to_be_none():
     }
 
 
-@pytest.mark.parametrize(("text", "line", "said"), LOOK_LIKE_SETTINGS.values(), ids=LOOK_LIKE_SETTINGS)
+@pytest.mark.for_each(("text", "line", "said"), LOOK_LIKE_SETTINGS.values(), ids=LOOK_LIKE_SETTINGS)
 def test_a_line_that_looks_like_a_setting_does_not_become_instruction(text, line, said):
     """A setting that would silently have no effect is an error that says how to write it."""
     with pytest.raises(ConfigError, match=f"line {line}: ") as caught:

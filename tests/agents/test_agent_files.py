@@ -148,7 +148,7 @@ RETURNED = {
 }
 
 
-@pytest.mark.parametrize(("value", "told"), RETURNED.values(), ids=RETURNED)
+@pytest.mark.for_each(("value", "told"), RETURNED.values(), ids=RETURNED)
 def test_what_a_tool_returns_is_told_and_shown(value, told):
     """The text of a result says which files are beside it, or why one is not; a file that is a text is told."""
     result = returning(value).invoke({})
@@ -188,11 +188,12 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
-@pytest.mark.parametrize(("status", "said"), REFUSED.values(), ids=REFUSED)
-def test_a_model_that_takes_no_pdf_reads_its_text(report, protocol, status, said):
+@pytest.mark.for_each(
+    ("protocol", "product"), [*(("chat", name) for name in REFUSED), ("responses", "OpenAI"), ("messages", "gateway")]
+)
+def test_a_model_that_takes_no_pdf_reads_its_text(report, protocol, product):
     """Where a PDF is refused the text of its pages goes in its place, from then on at once, and `describe` says so."""
-    with FakeServer(fail(status, said), "Up 4%.", "Still.") as server:
+    with FakeServer(fail(*REFUSED[product]), "Up 4%.", "Still.") as server:
         llm = llm_of(server, protocol)
         helper = reader(llm=llm)
         assert helper(["Summarise.", report]) == "Up 4%."

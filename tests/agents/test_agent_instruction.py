@@ -122,8 +122,8 @@ async def looked_up(run: RunContext[str]) -> str:
 WAYS = ["run", "arun", "stream", "astream"]
 
 
-@pytest.mark.parametrize("order", [looked_up, lambda run, write=looked_up: write(run), partial(looked_up)])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.for_each("order", [looked_up, lambda run, write=looked_up: write(run), partial(looked_up)])
+@pytest.mark.for_each("way", WAYS)
 def test_a_function_may_be_async(way, order):
     """What must be awaited is awaited, also where the run blocks."""
     llm = ScriptedLLM("Yes.")

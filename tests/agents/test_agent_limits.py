@@ -8,7 +8,7 @@ import time
 import pytest
 
 from agentkit import LLM, Agent, ConfigError, LimitExceeded, Limits, SafetyLevel
-from agentkit.agents.drivers import until
+from agentkit.agents.effects import until
 from agentkit.agents.result import RunFinished
 from agentkit.errors import Unreachable
 from agentkit.events import TextDelta
@@ -70,8 +70,8 @@ HIT = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", HIT)
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("name", HIT)
 def test_each_limit_stops_the_run(name, way, find_faults, drive):
     """Each limit ends a run before a request goes beyond it: the result names it and holds all that was done."""
     limits, lines, words = HIT[name]
@@ -89,8 +89,8 @@ def test_each_limit_stops_the_run(name, way, find_faults, drive):
     assert find_faults(agent.history) == []
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each(
     "limits",
     [
         Limits(input_tokens=5),
@@ -121,8 +121,8 @@ def test_call_of_an_agent_raises_at_a_limit():
 # The last answer.
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("protocol", PROTOCOLS)
 def test_last_answer_is_asked_for_without_tools(protocol, way, find_faults, drive):
     """At a limit that leaves room for it, the model is called once more: without tools, with an order to answer now."""
     with FakeServer(*calls(1), "It is zero.") as server:
@@ -137,8 +137,8 @@ def test_last_answer_is_asked_for_without_tools(protocol, way, find_faults, driv
     assert find_faults(agent.history) == []
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("protocol", PROTOCOLS)
 def test_model_that_calls_tools_in_its_last_answer(protocol, way, find_faults, drive):
     """A model that calls tools although none are offered is not obeyed: no call runs, and the history stays valid."""
     with FakeServer(*calls(1), say("I must add.", *calls(1)), "Hello again.") as server:
@@ -215,8 +215,8 @@ def test_calls_beyond_the_limit_are_refused_in_words():
 # Going on.
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", ["iterations", "tool_calls", "repeated_calls", "total_tokens", "cost"])
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("name", ["iterations", "tool_calls", "repeated_calls", "total_tokens", "cost"])
 def test_resuming_goes_on_from_there(name, way, find_faults, drive):
     """A run that has hit a limit goes on from there, with the agent's own limits anew."""
     limits, lines, _ = HIT[name]
@@ -266,8 +266,8 @@ def test_tool_call_that_was_refused_may_be_made_after_resuming():
 # Tokens and money.
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.for_each("protocol", PROTOCOLS)
+@pytest.mark.for_each("way", WAYS)
 def test_request_says_how_long_its_answer_may_be(protocol, way, drive):
     """Under a limit on what is written, a request names the rest of it as the most that the answer may have."""
     with FakeServer(say("", *calls(1), usage=Usage(10, 100, requests=1)), "Done.") as server:
@@ -478,8 +478,8 @@ async def ahang(seconds: float = 30) -> str:
     return "late"
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("line", [slow("Late.", before_seconds=30), slow("Far too late, I fear.", between_seconds=30)])
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("line", [slow("Late.", before_seconds=30), slow("Far too late, I fear.", between_seconds=30)])
 def test_hanging_model_is_left_at_the_limit(line, way, drive):
     """A model that does not answer in time, or stops in the middle of it, is waited for no longer than the limit."""
     with FakeServer(line) as server:
@@ -489,9 +489,9 @@ def test_hanging_model_is_left_at_the_limit(line, way, drive):
     assert "time of the run was up" in str(result.error)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("function", [hang, ahang])
-@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("function", [hang, ahang])
+@pytest.mark.for_each("count", [1, 3])
 def test_hanging_tool_is_left_at_the_limit(count, function, way, find_faults, drive):
     """A tool that hangs, blocking or awaiting, alone or with others, is stopped when the run's time is up."""
     llm = ScriptedLLM([call(function.__name__)] * count)

@@ -59,8 +59,8 @@ class Desk:
         return agent, agent.run("go")
 
 
-@pytest.mark.parametrize("approve", [later, alater])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.for_each("approve", [later, alater])
+@pytest.mark.for_each("way", WAYS)
 def test_later_pauses(way, approve, drive, find_faults):
     """When the approver wants to answer later, the run pauses: what needs no approval has run, and the rest waits."""
     desk = Desk()
@@ -86,7 +86,7 @@ def test_messages_of_a_paused_run_are_valid(find_faults):
     assert "waits for a person" in result.messages[-1].content
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("answer", "erased", "told"),
     [
         (True, ["it"], "it is gone"),
@@ -102,7 +102,7 @@ def test_messages_of_a_paused_run_are_valid(find_faults):
         ({"call_1_1": {"name": "that"}}, ["that"], "that is gone"),
     ],
 )
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.for_each("way", WAYS)
 def test_answers(way, answer, erased, told, drive, find_faults):
     """A waiting call is answered with yes, no, words that say why not, other arguments, or by a function."""
     desk = Desk()
@@ -137,7 +137,7 @@ def test_agent_goes_on_awaiting(form):
     assert (done.output, done.status, desk.erased) == ("Done.", "done", ["it"])
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "answers",
     [1, "yes", ["yes"], object(), {"call_9": True}, *({"call_1_1": said} for said in (None, 5, print, "ok"))],
 )

@@ -99,7 +99,7 @@ def urls(parts):
     return [each["url"] if isinstance(each, dict) else each for each in found]
 
 
-@pytest.mark.parametrize(("value", "told", "count"), RETURNED.values(), ids=RETURNED)
+@pytest.mark.for_each(("value", "told", "count"), RETURNED.values(), ids=RETURNED)
 def test_a_picture_is_seen_over_chat_completions(value, told, count):
     """The result of a tool is text there, and its pictures follow in a message that names the call."""
     with FakeServer(call("screenshot"), "A cat.") as server:
@@ -113,7 +113,7 @@ def test_a_picture_is_seen_over_chat_completions(value, told, count):
     assert all(url.startswith(("data:image/png;base64,", "https:")) for url in urls(shown["content"]))
 
 
-@pytest.mark.parametrize(("value", "told", "count"), RETURNED.values(), ids=RETURNED)
+@pytest.mark.for_each(("value", "told", "count"), RETURNED.values(), ids=RETURNED)
 def test_a_picture_is_seen_over_responses(value, told, count):
     """The pictures are a part of the tool's result there."""
     with FakeServer(call("screenshot"), "A cat.") as server:
@@ -149,8 +149,8 @@ BLIND = {
 }
 
 
-@pytest.mark.parametrize("protocol", ["chat", "responses"])
-@pytest.mark.parametrize(("status", "said"), BLIND.values(), ids=BLIND)
+@pytest.mark.for_each("protocol", ["chat", "responses"])
+@pytest.mark.for_each(("status", "said"), BLIND.values(), ids=BLIND)
 def test_a_model_that_cannot_see_is_told(protocol, status, said):
     """Where pictures of tools are refused, words stand in their place, from then on at once."""
     with FakeServer(call("screenshot"), fail(status, said), "I see words.", call("screenshot"), "Still.") as server:

@@ -199,8 +199,8 @@ def test_agent_that_a_tool_returned_is_named_elsewhere(how):
     assert (result.output, result.agent, ran, len(found)) == ("Done.", "expert", ["it"], 1)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("how", ["handoffs", "tools"])
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("how", ["handoffs", "tools"])
 def test_two_handoffs_in_one_response(how, way, drive, find_faults):
     """The first handoff of a response counts, and the second is told why it does not."""
     one, two = Agent("one", llm=ScriptedLLM("I am one.")), Agent("two", llm=ScriptedLLM())
@@ -333,8 +333,8 @@ def test_level_and_labels_of_the_tool():
     assert (front.as_tool().level, front.as_tool().labels) == (SafetyLevel.SYSTEM, {Label.PRIVATE})
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("how", ["worker", "front"])
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("how", ["worker", "front"])
 def test_policy_of_the_asking_agent_binds(how, way, drive):
     """What the policy of the agent that asks denies, its workers may not do either, nor those they hand to."""
     tool, ran = erasing()
@@ -396,9 +396,9 @@ def ruled(expert):
     return Agent("worker", expert.tools, policy=policy, llm=expert.llm).as_tool()
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("made", [late, dynamic, ruled])
-@pytest.mark.parametrize("has_read", [True, False])
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("made", [late, dynamic, ruled])
+@pytest.mark.for_each("has_read", [True, False])
 def test_flow_is_judged_with_what_the_asking_agent_has_read(made, way, has_read, drive):
     """What the agent that asks has read counts for its workers' calls, whatever level the worker has as a tool."""
     web, file, send, sent = outside()
@@ -443,8 +443,8 @@ WAYS_TO_KNOW = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("known_by", WAYS_TO_KNOW)
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("known_by", WAYS_TO_KNOW)
 def test_what_another_agent_has_read_is_labelled(known_by, way, drive):
     """However a tool gets to know what another agent has read, its result bears the labels of that."""
     web, file, send, sent = outside()

@@ -44,7 +44,7 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("kind", "said", "value"),
     [
         (Invoice, GOOD, Invoice("A1", 30)),
@@ -59,7 +59,7 @@ def add(a: int, b: int) -> int:
         (None, "any text", "any text"),
     ],
 )
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.for_each("way", WAYS)
 def test_types(way, kind, said, value, drive):
     """An answer is a value of the type: dataclass, pydantic model, TypedDict, Literal, list, union or plain text."""
     result = drive(Agent("helper", output_type=kind, llm=ScriptedLLM(said)), way)
@@ -146,8 +146,8 @@ def test_no_partial_output():
     assert heard == []
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("protocol", ["chat", "responses"])
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("protocol", ["chat", "responses"])
 def test_served(protocol, way, drive):
     """A real server is asked to enforce the schema."""
     with FakeServer(BAD, GOOD) as server:

@@ -200,8 +200,8 @@ TOO_LONG = "This model's maximum context length is 3000 tokens. However, your me
 NO_LIMIT_NAMED = "The prompt is too long for this model's context window."
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("protocol", ["chat", "responses"])
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("protocol", ["chat", "responses"])
 def test_conversation_that_is_too_long_is_shortened(protocol, way, find_faults, drive):
     """When the server finds a conversation too long, it is sent again, shorter; the next run knows the room."""
     refusal = fail(400, TOO_LONG, code="context_length_exceeded")

@@ -181,8 +181,8 @@ def test_prompts_are_asked_for_when_there_is_room(way):
     assert max(ahead) <= 2
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(("prompts", "total"), [(NUMBERS, 6), (iter(NUMBERS[:3]), None), ([], 0)])
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each(("prompts", "total"), [(NUMBERS, 6), (iter(NUMBERS[:3]), None), ([], 0)])
 def test_progress_is_told(way, prompts, total):
     """After each run `progress` hears how many are done, how many there are if anybody knows, and the result."""
     told = []
@@ -465,7 +465,7 @@ def test_cancelled_amap_leaves_no_task():
     assert len(started) == 3
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("prompts", "options", "words"),
     [
         ("one text", {}, "a list or another iterable of prompts"),
@@ -510,8 +510,8 @@ class Losing(Executor):
         return future
 
 
-@pytest.mark.parametrize("awaiting", [False, True])
-@pytest.mark.parametrize(
+@pytest.mark.for_each("awaiting", [False, True])
+@pytest.mark.for_each(
     ("executor", "words"),
     [
         (Losing(), "has cancelled"),

@@ -4,7 +4,7 @@ from agentkit.agents.budget import ContextBudget
 from agentkit.llm.client import LLM
 from agentkit.messages import AssistantMessage, Request, SystemMessage, UserMessage
 from agentkit.sessions.context_window import Window
-from agentkit.sessions.run_state import Summary
+from agentkit.sessions.state import Summary
 
 PROMPT = UserMessage("Now?")
 

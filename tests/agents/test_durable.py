@@ -192,6 +192,45 @@ def test_the_function_waits_for_a_person_and_for_the_calls_of_its_agents(session
     assert done == ["Hue"]
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_runs_of_a_batch_that_wait_for_a_person_are_answered_by_resume(session, is_async):
+    """Each waiting call of a batch has an id; answered runs continue, and the others stay as they are."""
+    booked = []
+
+    def book(city: str) -> str:
+        """Book a room."""
+        booked.append(city)
+        return f"a room in {city}"
+
+    def decide(request):
+        asked, newest = request.messages[0].content, request.messages[-1].content
+        return call("book", city=asked) if newest == asked and asked != "Rome" else newest
+
+    clerk = Agent("clerk", [Tool(book, level="system")], llm=ScriptedLLM(decide, repeat=True), approve="later")
+    cities = ["Hue", "Rome", "Vinh"]
+
+    def trip() -> list[str]:
+        return [each.output for each in clerk.map(cities)]
+
+    async def atrip() -> list[str]:
+        return [each.output for each in await clerk.amap(cities)]
+
+    function = durable(atrip if is_async else trip)
+
+    def resume(*answers):
+        return asyncio.run(function.aresume(session, *answers)) if is_async else function.resume(session, *answers)
+
+    paused = asyncio.run(function.arun(session)) if is_async else function.run(session)
+    ids = {json.loads(each.arguments)["city"]: each.id for each in paused.pending}
+    assert (paused.status, sorted(ids), ids["Vinh"].startswith("0/2/")) == ("paused", ["Hue", "Vinh"], True)
+    assert resume().pending == paused.pending
+    paused = resume({ids["Vinh"]: True})
+    assert (booked, [each.id for each in paused.pending]) == (["Vinh"], [ids["Hue"]])
+    rooms = resume(False).output
+    assert (rooms[1:], booked) == (["Rome", "a room in Vinh"], ["Vinh"])
+    assert "refused" in rooms[0]
+
+
 def test_a_pause_that_the_function_swallows_still_pauses(session):
     """Even a function that handles every exception waits."""
 

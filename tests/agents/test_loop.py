@@ -8,9 +8,8 @@ from agentkit.agents.loop import RunLoop
 from agentkit.agents.result import RunFinished
 from agentkit.agents.run_config import RunConfig
 from agentkit.agents.tool_policy import ToolPolicyContext
-from agentkit.decisions import Verdict
+from agentkit.decisions import SafetyLevel, Verdict
 from agentkit.errors import BadResponse, LimitExceeded, RateLimited
-from agentkit.levels import SafetyLevel
 from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, UserMessage
 from agentkit.safety.approval import Grants
 from agentkit.safety.policy import Policy

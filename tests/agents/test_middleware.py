@@ -126,8 +126,8 @@ def empty(request, proceed):
     """A middleware that returns nothing."""
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each(
     ("layer", "text"),
     [
         (broken, "The middleware broken failed (OSError: disk full)."),

@@ -22,7 +22,7 @@ TOOLS = [
 ]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("query", "first"),
     [
         ("create an issue", "github_create_issue"),

@@ -22,7 +22,7 @@ def test_unknown_argument_says_what_was_meant(given, meant):
     assert f"Agent() takes no argument {next(iter(given))}=. {meant}" in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("given", "wanted"),
     [
         ({"name": ""}, "name= takes a string that is not blank. Got ''."),

@@ -44,7 +44,7 @@ SLIPS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "meant"), SLIPS)
+@pytest.mark.for_each(("name", "meant"), SLIPS)
 def test_a_tool_that_is_misspelled(name, meant):
     """The error names the tool that was meant, also where its name in Python was written."""
     with pytest.raises(ConfigError, match=rf"No tool is named '{name}'\. Did you mean '{meant}'\?"):
@@ -86,7 +86,7 @@ def test_rules_from_a_file_and_those_set_later_are_checked():
         ToolServer(system_tools, policy=Policy("SYSTEM", rules))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("name", "where"),
     [
         ("write_file", {"path": {"at_most": 3}}),
@@ -125,7 +125,7 @@ FINE = [
 ]
 
 
-@pytest.mark.parametrize("rule", FINE, ids=lambda rule: rule.label)
+@pytest.mark.for_each("rule", FINE, ids=lambda rule: rule.label)
 def test_a_rule_that_may_apply_elsewhere(rule):
     """A shared policy may name tools of ours and of others, and patterns for those that come later."""
     assert made(rule).policy.rules == (rule,)
@@ -162,7 +162,7 @@ PATTERNS = [
 ]
 
 
-@pytest.mark.parametrize(("pattern", "name", "verdict"), PATTERNS)
+@pytest.mark.for_each(("pattern", "name", "verdict"), PATTERNS)
 def test_patterns_are_about_all_tools_whose_names_fit(pattern, name, verdict):
     """As a shell reads them, in the case in which they are written."""
     policy_context = ToolPolicyContext(

@@ -110,7 +110,7 @@ def test_objects_that_are_called_share_what_they_call() -> None:
         assert [each is other for each, other in zip(shared, (caller, SHOP), strict=True)] == [True, True]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "held",
     [
         *(1, 1.5, None, "a", b"a", (1, "a"), frozenset({1}), Path("a"), re.compile("a"), Fixed("a")),

@@ -9,8 +9,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from agentkit.agents.tool_policy import ToolPolicyContext, judge_call
-from agentkit.decisions import Decision, Label, Verdict
-from agentkit.levels import SafetyLevel
+from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.messages import ToolCall, ToolMessage, UserMessage
 from agentkit.safety.approval import Grants
 from agentkit.safety.policy import Policy
@@ -54,7 +53,7 @@ def judged(name, arguments='{"a": 1}', level=SafetyLevel.NETWORK):
     )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("name", "arguments", "verdict", "rule"),
     [
         ("add", '{"a": 1}', "allow", None),
@@ -225,7 +224,7 @@ def ask_plainly(query: str, retries: float = 1.0, timeout: int = 5_000, mode: st
     return query
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("tool", "arguments", "verdict"),
     [
         (ask_site, {"query": "Rome"}, "allow"),

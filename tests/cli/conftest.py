@@ -50,9 +50,9 @@ OURS = ("OPENAI_", "AZURE_", "ANTHROPIC_", "AGENTKIT_")
 
 
 @pytest.fixture(autouse=True)
-def own_settings(monkeypatch, tmp_path_factory):
-    """Every test has settings of its own: none."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+def own_settings(monkeypatch, state_folders):
+    """Every test has separate settings: none."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(next(state_folders)))
 
 
 @pytest.fixture
@@ -72,8 +72,8 @@ def spawn():
 
 
 @pytest.fixture
-def command(spawn):
-    """Run `agentkit ARGUMENTS` to its end; gives stdout, stderr and the exit code."""
+def process(spawn):
+    """Run `agentkit ARGUMENTS` as a process to its end; gives stdout, stderr and the exit code."""
 
     def complete(*arguments, server=None, piped=None):
         options = {} if piped is None else {"stdin": subprocess.PIPE}
@@ -84,13 +84,35 @@ def command(spawn):
     return complete
 
 
+def run_here(arguments, piped):
+    """Run a command line in this process; gives stdout, stderr and the exit code."""
+    with CliRunner().isolation(piped) as (out, err, _):
+        code = run(list(map(str, arguments)))
+        return out.getvalue().decode(), err.getvalue().decode(), code
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """Run `agentkit ARGUMENTS` in this process, without a key; gives stdout, stderr and the exit code."""
+
+    def complete(*arguments, server=None, piped=""):
+        with monkeypatch.context() as environment:
+            for name in [name for name in os.environ if name.startswith(OURS) and name != "AGENTKIT_STATE"]:
+                environment.delenv(name)
+            if server is not None:
+                environment.setenv("OPENAI_BASE_URL", server.base_url)
+            return run_here(arguments, piped)
+
+    return complete
+
+
 @pytest.fixture
 def own_user_file():
     """Write the user's own file of settings; gives its path."""
 
     def write(text):
         path = Path(os.environ["XDG_CONFIG_HOME"]) / "agentkit" / "config.toml"
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
         return path
 
@@ -107,9 +129,7 @@ def typed_line(monkeypatch, tmp_path):
     def complete(*arguments, server=None, piped=b""):
         if server is not None:
             monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        with CliRunner().isolation(piped) as (out, err, _):
-            code = run(list(map(str, arguments)))
-            return out.getvalue().decode(), err.getvalue().decode(), code
+        return run_here(arguments, piped)
 
     return complete
 

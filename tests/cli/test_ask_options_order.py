@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit.cli.ask_options import AskOptions
-from agentkit.levels import SafetyLevel
+from agentkit.decisions import SafetyLevel
 
 
 @pytest.mark.parametrize(

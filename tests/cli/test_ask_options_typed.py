@@ -13,7 +13,7 @@ from agentkit.cli.ask_options import answer_type
 from agentkit.testing import FakeServer, say
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "wanted"),
     [
         ("name", {"name": str}),
@@ -45,7 +45,7 @@ def test_brackets_are_several(text):
     assert [field.name for field in fields(kind)] == ["name", "age"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "told"),
     [
         ("", "names no field"),

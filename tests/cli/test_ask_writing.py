@@ -102,10 +102,10 @@ def test_a_place_that_is_no_file_is_told_before_anything_is_asked(path, said, ty
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nobody makes files in /proc")
-def test_a_file_that_cannot_be_written_is_told(command):
+def test_a_file_that_cannot_be_written_is_told(process):
     """A file that the system refuses to make is an error once the answer is there."""
     with FakeServer("ok") as server:
-        _, err, code = command("-o", "/proc/answer.txt", "hi", server=server)
+        _, err, code = process("-o", "/proc/answer.txt", "hi", server=server)
     assert (code, "Error: /proc/answer.txt: " in err) == (1, True)
 
 

@@ -6,7 +6,7 @@ from agentkit.cli.terminal import fitted, halves, tell_error
 from agentkit.errors import ConfigError, ModelError, RateLimited, SessionError, ToolError, UnknownTool
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "parts"),
     [
         ("It broke.", ("It broke.", "")),

@@ -11,9 +11,11 @@ from agentkit.decisions import Decision
 from agentkit.errors import LimitExceeded
 from agentkit.events import ToolCallFinished
 from agentkit.messages import ToolCall, ToolResult
+from agentkit.safety.approval import ApproverAnswer, answered
 from agentkit.usage import Usage
 
 ALLOWED = Decision("allow", "safety-level", "It only computes.")
+ASKED = Decision("ask", "safety-level", "It changes files.")
 DENIED = Decision("deny", "budget", "Enough.")
 
 
@@ -31,7 +33,7 @@ def used(name="calculator", arguments="{}", **result):
     return ToolCallFinished(ToolCall("call_1", name, arguments), ToolResult(**fields))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "cleaned"),
     [
         ("two\tcolumns\nand lines → ünï 日本 🎉", "two\tcolumns\nand lines → ünï 日本 🎉"),
@@ -50,7 +52,7 @@ def test_text_is_cleaned_of_what_nobody_sees(text, cleaned):
     assert clean(text) == cleaned
 
 
-@pytest.mark.parametrize("text", ["\x9b31m", "\x7f", "\u202e", "\u061c", "\U000e0041", "\ud800", "\x1b[2J", "\u200b"])
+@pytest.mark.for_each("text", ["\x9b31m", "\x7f", "\u202e", "\u061c", "\U000e0041", "\ud800", "\x1b[2J", "\u200b"])
 def test_json_escapes_what_nobody_sees(text):
     """JSON keeps every character, those that could trick a terminal as escapes, at any place."""
     written = json_text({text: [text]})
@@ -63,7 +65,7 @@ def test_json_keeps_letters_readable():
     assert json_text(["ü 日本 🎉"]) == '[\n  "ü 日本 🎉"\n]'
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("call", "line"),
     [
         (used(arguments='{"expression": "2+2", "n": 1}'), 'calculator(expression="2+2", n=1) → 4'),
@@ -71,6 +73,7 @@ def test_json_keeps_letters_readable():
         (used(arguments="[1]"), "calculator([1]) → 4"),
         (used(arguments="{no\njson"), "calculator({no json) → 4"),
         (used(decision=ALLOWED), "calculator() → 4  [allow: safety-level]"),
+        (used(decision=answered(ASKED, ApproverAnswer.of(True))), "calculator() → 4  [approved: safety-level]"),
         (used(value=None, status="denied", error="No.", decision=DENIED), "calculator() → No.  [deny: budget]"),
         (used(value={"datetime": "now", "zone": "UTC"}), "calculator() → now"),
         (used(value={"other": 1}, content='{"other": 1}'), 'calculator() → {"other": 1}'),
@@ -112,7 +115,7 @@ def test_a_call_stays_one_line_whoever_speaks(hostile):
         assert line.endswith("]")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "arguments",
     [
         '{"expression":' + "[" * 50_000 + "]" * 50_000 + "}",

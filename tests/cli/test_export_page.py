@@ -167,7 +167,7 @@ def test_a_session_has_a_page_too():
     run = stories([RecordedEvent("r", 1.0, RunStarted("helper", "Go.")), RecordedEvent("r", 3.0, answer)])
     made = page("trip", {"session": 1}, run)
     assert "2.0 s · " in made
-    assert "What it was sent" not in made
+    assert "Request: " not in made
     assert "<svg" not in made
 
 

@@ -35,9 +35,9 @@ def test_a_key_is_stored_used_listed_and_removed(command, monkeypatch):
     assert (code, "No key of 'openai' is stored." in err) == (2, True)
 
 
-@pytest.mark.parametrize("key", ["", "two words", "ключ"])
+@pytest.mark.parametrize("key", ["two words", "ключ"])
 def test_what_is_no_key_is_refused(command, key):
-    """An empty text, several words and letters beyond ASCII are not stored."""
+    """Several words and letters beyond ASCII are not stored."""
     _, err, code = command("keys", "set", "groq", piped=key)
     assert (code, "A key is one word of printable ASCII characters." in err) == (2, True)
     assert not (state_folder() / "keys.json").exists()
@@ -67,7 +67,7 @@ def test_a_key_in_the_environment_takes_precedence(command, monkeypatch):
     assert err
 
 
-def test_a_keyring_keeps_the_key(command, monkeypatch, tmp_path):
+def test_a_keyring_keeps_the_key(process, monkeypatch, tmp_path):
     """With a usable keyring the file holds no key; a key that is missing there is an error."""
     (tmp_path / "ring.py").write_text(
         "import json, pathlib\n"
@@ -82,14 +82,14 @@ def test_a_keyring_keeps_the_key(command, monkeypatch, tmp_path):
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "ring.Ring")
-    _, err, _ = command("keys", "set", "openai", piped=KEY)
+    _, err, _ = process("keys", "set", "openai", piped=KEY)
     assert "the system's keyring" in err
     assert KEY not in (state_folder() / "keys.json").read_text()
-    assert command("keys", "list")[0] == "openai  keyring\n"
+    assert process("keys", "list")[0] == "openai  keyring\n"
     with FakeServer("Hi.") as server:
-        command("-m", "openai:gpt-5.4-mini", "hi", server=server)
+        process("-m", "openai:gpt-5.4-mini", "hi", server=server)
         assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
     (tmp_path / "ring.json").write_text("{}")
-    _, err, code = command("-m", "openai:gpt-5.4-mini", "hi")
+    _, err, code = process("-m", "openai:gpt-5.4-mini", "hi")
     assert (code, "is not in the keyring" in err) == (2, True)
-    assert command("keys", "remove", "openai")[2] == 0
+    assert process("keys", "remove", "openai")[2] == 0

@@ -30,11 +30,11 @@ def test_options_of_ask_need_no_ask(command):
 
 
 def test_without_a_key_the_command_says_what_to_do(command):
-    """No provider is a usage error (exit code 2) that names the variables and the offline model."""
+    """No provider is a usage error (exit code 2) that names what to set, store or use instead."""
     out, err, code = command("hi")
     assert (out, code) == ("", 2)
     assert err.startswith("Error: No API key found.")
-    for word in ("OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", "OPENAI_BASE_URL", "offline"):
+    for word in ("OPENAI_API_KEY", "agentkit keys set openai", "-m ollama:MODEL", "agentkit --offline"):
         assert word in err
 
 
@@ -68,19 +68,19 @@ def test_help_and_version_exit_with_0(arguments, capsys):
 
 
 @pytest.mark.parametrize("columns", [30, 51, 52, 80])
-def test_help_fits_the_terminal(columns, command, monkeypatch):
+def test_help_fits_the_terminal(columns, process, monkeypatch):
     """Help is broken between words at the terminal's width, also where that is narrow."""
     monkeypatch.setenv("COLUMNS", f"{columns}")
-    lines = command("eval", "--help")[0].partition("Examples:")[0].splitlines()
+    lines = process("eval", "--help")[0].partition("Examples:")[0].splitlines()
     assert max(map(len, lines)) < columns
 
 
-def test_what_is_piped_in_is_asked(command):
+def test_what_is_piped_in_is_asked(process):
     """Without words, a pipe is read for the question; where nothing is piped in, the help is shown."""
     with FakeServer("It is 4.") as server:
-        assert command(server=server, piped="How much is 2 + 2?")[0] == "It is 4.\n"
+        assert process(server=server, piped="How much is 2 + 2?")[0] == "It is 4.\n"
         assert server.requests[0].json["messages"][-1]["content"] == "How much is 2 + 2?"
-    out, err, code = command()
+    out, err, code = process()
     assert (out, err.startswith("Usage: "), code) == ("", True, 2)
 
 
@@ -219,6 +219,7 @@ def test_the_installed_command_is_the_module():
         (["tool", "list"], "tools"),
         (["chats"], "chat"),
         (["help"], "--help"),
+        (["hlep"], "--help"),
         (["version"], "--version"),
         (["Doctor"], "doctor"),
         (["chta"], "chat"),

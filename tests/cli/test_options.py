@@ -10,7 +10,7 @@ from agentkit.messages import UserMessage
 from agentkit.sessions.session import Session
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("line", "offered"),
     [
         ("agentkit ses", ["sessions"]),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentkit import ConfigError, core_tools
-from agentkit.cli.programs import tool_named, tools_named
+from agentkit.cli.loaders import tool_named, tools_named
 from agentkit.cli.terminal import REFUSED
 from agentkit.errors import UnknownTool
 from agentkit.testing import FakeServer, call, say

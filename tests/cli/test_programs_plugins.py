@@ -34,13 +34,13 @@ def installed(tmp_path, monkeypatch):
     return site
 
 
-def test_plugins_are_listed(installed, command):
+def test_plugins_are_listed(installed, process):
     """The list names kind, name, package and use; nothing is imported for it."""
     (installed / "agentkit_tide.py").write_text("raise SystemExit(7)")
-    out, _, code = command("plugins")
+    out, _, code = process("plugins")
     assert code == 0
     assert "tools      tide              agentkit-tide 1.0  use: -t tide" in out
-    found = json.loads(command("plugins", "list", "--json")[0])["plugins"]
+    found = json.loads(process("plugins", "list", "--json")[0])["plugins"]
     assert {(each["kind"], each["name"]) for each in found} >= {
         ("tools", "tide"),
         ("providers", "parrot"),
@@ -48,60 +48,60 @@ def test_plugins_are_listed(installed, command):
     }
 
 
-def test_a_tool_of_a_plugin_is_active_only_when_named_and_needs_approval(installed, command):
+def test_a_tool_of_a_plugin_is_active_only_when_named_and_needs_approval(installed, process):
     """The tool is offered with -t; its level is SYSTEM until the user sets another one."""
     asked = call("high_water", after="2026-11-27T00:00:00Z")
     with FakeServer(asked, "Soon.") as server:
-        _, err, code = command("When is high water?", server=server)
+        _, err, code = process("When is high water?", server=server)
     assert (code, "No tool is named 'high_water'" in err) == (0, True)
     with FakeServer(asked, "Soon.") as server:
-        _, err, code = command("-t", "tide", "When is high water?", server=server)
+        _, err, code = process("-t", "tide", "When is high water?", server=server)
     assert (code, "[deny: safety-level]" in err) == (4, True)
-    assert command("config", "set", "plugins.tide", "safe")[2] == 0
+    assert process("config", "set", "plugins.tide", "safe")[2] == 0
     with FakeServer(asked, "Soon.") as server:
-        out, err, code = command("-t", "tide:high_water", "When is high water?", server=server)
+        out, err, code = process("-t", "tide:high_water", "When is high water?", server=server)
     assert (out, code) == ("Soon.\n", 0)
     assert "→ 2026-11-27T" in err
 
 
-def test_providers_and_commands_of_a_plugin_are_used_by_name(installed, command):
+def test_providers_and_commands_of_a_plugin_are_used_by_name(installed, process):
     """`-m PLUGIN:MODEL` asks the plugin's model, and `agentkit NAME` runs its command."""
-    assert command("-m", "parrot:polly", "Who are you?")[::2] == ("I am polly.\n", 0)
-    out, _, code = command("tide")
+    assert process("-m", "parrot:polly", "Who are you?")[::2] == ("I am polly.\n", 0)
+    out, _, code = process("tide")
     assert (code, out.startswith("20")) == (0, True)
 
 
-def test_a_tool_of_a_plugin_stands_in_the_manifest(installed, command, tmp_path):
+def test_a_tool_of_a_plugin_stands_in_the_manifest(installed, process, tmp_path):
     """The manifest of an agent lists the plugin that offers a tool, and its level."""
     program = tmp_path / "work/bot.py"
     program.write_text(
         "from agentkit import Agent\nfrom agentkit.tools.plugins import plugin_tools\n"
         "bot = Agent('bot', plugin_tools('tide'))\n"
     )
-    out, _, code = command("manifest", str(program))
+    out, _, code = process("manifest", str(program))
     assert code == 0
     assert "plugin tide" in out
     assert "system" in out
 
 
-def test_a_plugin_that_fails_is_named(installed, command):
+def test_a_plugin_that_fails_is_named(installed, process):
     """The error names plugin and package; an unknown name suggests the installed ones."""
     (installed / "agentkit_tide.py").write_text("1 / 0")
     for line in (("--offline", "-t", "tide", "hi"), ("-m", "parrot:polly", "hi"), ("tide",)):
-        _, err, code = command(*line)
+        _, err, code = process(*line)
         assert (code, "of the package agentkit-tide failed: ZeroDivisionError" in " ".join(err.split())) == (2, True), (
             err
         )
     (installed / "agentkit_tide.py").write_text("tools = []\ndef parrot(model):\n    return 1\ncommand = 2\n")
-    _, err, _ = command("-m", "parrot:polly", "hi")
+    _, err, _ = process("-m", "parrot:polly", "hi")
     assert "gave int instead of a function from a model's name to an LLM." in err
-    assert "gave int instead of a click command." in command("tide")[1]
+    assert "gave int instead of a click command." in process("tide")[1]
 
 
-def test_a_project_may_not_lower_the_level_of_a_plugin(installed, command, tmp_path):
+def test_a_project_may_not_lower_the_level_of_a_plugin(installed, process, tmp_path):
     """The levels of plugins are the user's own choice."""
     (tmp_path / "work/agentkit.toml").write_text('[plugins]\ntide = "safe"\n')
-    _, err, code = command("--offline", "hi")
+    _, err, code = process("--offline", "hi")
     assert (code, "may not set the safety levels of plugins" in err) == (2, True)
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from agentkit.cli.settings import project_file, settings_here, trust
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, UnknownTool
-from agentkit.levels import SafetyLevel
 
 
 @pytest.fixture(autouse=True)

@@ -3,11 +3,11 @@
 import pytest
 
 from agentkit.cli.settings import KEYS, limit_of, unknown
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("key", "given", "value"),
     [
         ("model", " gpt-5.4-mini ", "gpt-5.4-mini"),
@@ -25,7 +25,7 @@ def test_a_setting_is_read(key, given, value):
     assert KEYS[key](given) == value
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("key", "given", "said"),
     [
         ("model", 5, "takes a string. Got 5."),

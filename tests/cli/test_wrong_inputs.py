@@ -70,12 +70,29 @@ ROWS = [
     (["mcp", "tools"], "Name a server, or a file that lists some", "--config mcp.json"),
     (["serve", "--host", "0.0.0.0"], "--host 0.0.0.0 accepts connections from other machines.", "AGENTKIT_TOKEN"),
     (["knowledge", "embed", "ollama:x"], "'knowledge.db' contains no knowledge.", "agentkit knowledge add FILE"),
+    (["-m", "nosuch:x", "hi"], "No provider here is called 'nosuch'", "AGENTKIT_BASE_URL=URL"),
+    (["-m", "openai", "hi"], "'openai' is a provider, not a model.", "Use -m openai:MODEL"),
+    (
+        ["-m", "groq:x", "hi"],
+        "No API key found: groq API key required.",
+        "Set GROQ_API_KEY, or store it: agentkit keys set PROVIDER",
+    ),
+    (["--offline", "--reasoning", "extreme", "hi"], "--reasoning takes one of none, minimal,", "Got 'extreme'."),
+    (
+        ["sessions", "import", "bad.json"],
+        "'bad.json' is not an exported session.",
+        "agentkit sessions export NAME FILE",
+    ),
+    (["keys", "set", "openai"], "No key was given.", "agentkit keys set openai"),
+    (["config", "set", "optionz.x", "1"], "No setting is named 'optionz.x'.", "options.NAME"),
+    (["chat", "--session"], "Option '--session' requires an argument.", "agentkit chat --help"),
+    (["--session"], "Option '--session' requires an argument.", "agentkit ask --help"),
     (["tools", "run", "run_shell", "command= "], "The command is empty.", "Pass a command."),
 ]
 
 
 def test_wrong_inputs(subtests, typed_line, tmp_path):
-    """Each of sixty wrong inputs fails before a model is asked, with one line that says what is wrong, and a remedy."""
+    """Each of seventy wrong inputs fails before a model is asked, with one line on what is wrong, and a remedy."""
     (tmp_path / "dir").mkdir()
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
@@ -87,3 +104,12 @@ def test_wrong_inputs(subtests, typed_line, tmp_path):
             assert first.startswith(f"Error: {what}")
             assert remedy in f"{first}\n{rest}"
             assert "Traceback" not in err
+
+
+def test_a_missing_key_names_commands(typed_line):
+    """Without a key, the question, `models` and `doctor` name commands, not what a program would write."""
+    for words in (["hi"], ["models"], ["doctor"]):
+        out, err, _ = typed_line(*words)
+        shown = " ".join(f"{out}{err}".split())
+        assert "Store one (agentkit keys set openai) or set OPENAI_API_KEY. Without a key: a local server" in shown
+        assert "AGENTKIT_PROVIDER=offline" not in shown

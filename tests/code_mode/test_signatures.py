@@ -59,7 +59,7 @@ DEFINITIONS = {
 PAIR = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}]}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("schema", "signature"),
     [
         ({"type": "object", "properties": {}}, "f()"),

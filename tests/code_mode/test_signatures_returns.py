@@ -90,7 +90,7 @@ def signature(hint, name="f"):
     return described(name, Tool(function, name=name)).splitlines()[0].partition("()")[2]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("hint", "told"),
     [
         (int, "int"),
@@ -133,7 +133,7 @@ def test_what_a_program_gets_is_told(hint, told):
     assert signature(hint) == f" -> {told}"
 
 
-@pytest.mark.parametrize("hint", [Any, object, Bare, T, "Nowhere", Callable[[], int], 3, type(NotImplemented)])
+@pytest.mark.for_each("hint", [Any, object, Bare, T, "Nowhere", Callable[[], int], 3, type(NotImplemented)])
 def test_what_says_nothing_is_not_told(hint):
     """An unknown type gives no arrow, or `str` if it is rendered as text."""
     assert signature(hint) in ("", " -> str")
@@ -172,7 +172,7 @@ def test_what_has_no_signature_tells_nothing():
     assert schema_returned(Tool.from_schema("most", "The most.", {"type": "object"}, max)) == {}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("value", "hint"),
     [
         (Tree("oak", Tree("twig")), Tree),

@@ -410,7 +410,7 @@ def test_a_cancelled_program_ends_with_the_call_that_it_waits_for():
     assert ended == ["hang"]
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=[attack["why"] for attack in ATTACKS])
+@pytest.mark.for_each("attack", ATTACKS, ids=[attack["why"] for attack in ATTACKS])
 def test_a_program_reaches_nothing_but_its_functions(attack):
     """Functions and errors in a program expose nothing of the host process."""
 

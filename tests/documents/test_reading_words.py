@@ -53,7 +53,7 @@ def test_a_huge_question_is_bounded():
     assert len(terms_of(" ".join(f"word{number}" for number in range(100_000))).words) == MAX_WORDS
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("question", "words"),
     [
         ("How do I make the kettle boil?", ("make", "kettle", "boil")),

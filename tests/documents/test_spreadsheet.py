@@ -10,7 +10,7 @@ from agentkit.documents.spreadsheet import shown_value
 ROWS = json.loads(Path(__file__).with_name("number_formats.json").read_text("utf-8"))
 
 
-@pytest.mark.parametrize(("value", "code", "text"), ROWS)
+@pytest.mark.for_each(("value", "code", "text"), ROWS)
 def test_value_is_shown_as_in_a_spreadsheet(value, code, text):
     """A number is written in the format of its cell; dates in ISO 8601, and what is not understood as a number."""
     assert shown_value(value, code) == text

@@ -59,7 +59,7 @@ def test_expected_calls(wanted, meant):
     assert Case("x", tool_calls=[wanted]).expected_calls == (meant,)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "arguments",
     [
         {"prompt": 3},

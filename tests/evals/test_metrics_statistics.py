@@ -38,7 +38,7 @@ MANY = [*[1] * 23, *[-1] * 12, *[0] * 25]
 SHARES = st.lists(st.lists(st.booleans(), min_size=1, max_size=5), min_size=1, max_size=20)
 
 
-@pytest.mark.parametrize(("successes", "trials", "confidence", "low", "high"), WILSON)
+@pytest.mark.for_each(("successes", "trials", "confidence", "low", "high"), WILSON)
 def test_wilsons_interval(successes, trials, confidence, low, high):
     """Wilson's interval is the one that scipy computes."""
     assert wilson(successes, trials, confidence) == pytest.approx((low, high), abs=1e-9)
@@ -115,7 +115,7 @@ def test_a_rate_as_text():
     assert str(rate([[True]] * 8 + [[False]] * 2)) == "80 % (49-94)"
 
 
-@pytest.mark.parametrize(("better", "worse", "p_value"), MCNEMAR)
+@pytest.mark.for_each(("better", "worse", "p_value"), MCNEMAR)
 def test_mcnemars_test(better, worse, p_value):
     """McNemar's exact p-value is the one that scipy computes."""
     assert mcnemar(better, worse) == pytest.approx(p_value, rel=1e-9)

@@ -7,7 +7,7 @@ from agentkit.evals import Case, numeric
 from agentkit.evals.scorers import given_number, numbers_in
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "numbers"),
     [
         ("408", [408]),

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit.errors import ConfigError
-from agentkit.knowledge.chunking import ChunkSize, cut
-from agentkit.knowledge.chunks import ChunkDraft, DocumentBlock
+from agentkit.knowledge.chunks import ChunkDraft, ChunkSize, DocumentBlock, cut
 from agentkit.knowledge.documents import blocks_of_markdown, blocks_of_text
 
 

@@ -5,11 +5,11 @@ import time
 import pytest
 
 from agentkit.errors import ToolError
-from agentkit.knowledge.chunking import ChunkSize, cut
+from agentkit.knowledge.chunks import ChunkSize, cut
 from agentkit.knowledge.documents import read, read_text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("name", "body", "kind", "title"),
     [
         ("a.md", b"# Title\n\ntext", "markdown", "Title"),
@@ -95,7 +95,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.for_each("name", HOSTILE)
 def test_a_hostile_text_is_read_and_cut_in_linear_time(name):
     """A text that is made to keep its reader busy takes a few seconds at most."""
     source, text = HOSTILE[name]

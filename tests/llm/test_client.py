@@ -60,7 +60,7 @@ def test_an_answer_that_is_cut_before_it_begins():
         assert llm.chat("Hi") == "So f"
 
 
-@pytest.mark.parametrize("protocol", ["chat", "responses"])
+@pytest.mark.for_each("protocol", ["chat", "responses"])
 def test_messages_of_every_kind(ask, protocol):
     """Typed messages and plain dictionaries, with text and images, are the same request."""
     typed = [
@@ -164,7 +164,7 @@ def test_settings_in_the_other_protocol(ask):
     assert body["include"] == ["reasoning.encrypted_content", "message.output_text.logprobs"]
 
 
-@pytest.mark.parametrize("protocol", ["chat", "responses"])
+@pytest.mark.for_each("protocol", ["chat", "responses"])
 def test_a_request_may_be_given_whole(ask, protocol):
     """A Request is sent as it is; tools, schema and settings of the call are added to it."""
     request = Request([UserMessage("Hi")], "Be brief", settings={"seed": 1})

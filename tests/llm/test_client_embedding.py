@@ -46,7 +46,7 @@ def test_no_text_is_no_request(embed):
         assert server.requests == []
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("texts", "said"),
     [
         ("one text", r"for one: embed\(\[text\]\)\[0\]"),

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit.errors import Rejected
-from agentkit.llm.compat import refusals
+from agentkit.llm.compat import request_adjustments
 
 ENCRYPTED = "reasoning.encrypted_content"
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
@@ -22,7 +22,7 @@ def refusal(text, parameter=None, status=400, code=None):
     return Rejected(f"The provider answered {status}: {text}", status=status, parameter=parameter, code=code)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("model", "protocol", "body", "sent"),
     [
         ("gpt-5.4-mini", "chat", {"max_tokens": 5}, {"max_completion_tokens": 5}),
@@ -44,7 +44,7 @@ def refusal(text, parameter=None, status=400, code=None):
 )
 def test_what_is_known_of_families(model, protocol, body, sent):
     """What a family of models is known to refuse or rename is taken into account before it is asked."""
-    assert refusals.with_known_adjustments(body, model, protocol) == sent
+    assert request_adjustments.with_known_adjustments(body, model, protocol) == sent
 
 
 # the body; what the server says, its parameter; the body afterwards
@@ -192,10 +192,10 @@ LESSONS = {
 }
 
 
-@pytest.mark.parametrize(("body", "text", "parameter", "sent"), LESSONS.values(), ids=LESSONS)
+@pytest.mark.for_each(("body", "text", "parameter", "sent"), LESSONS.values(), ids=LESSONS)
 def test_what_a_refusal_teaches(body, text, parameter, sent):
     """A refusal that names what is not supported teaches what to send instead."""
-    adjustment = refusals.adjustment_for(body, refusal(text, parameter))
+    adjustment = request_adjustments.adjustment_for(body, refusal(text, parameter))
     assert adjustment.apply(body) == sent
 
 
@@ -237,10 +237,10 @@ NOTHING_LEARNT = {
 }
 
 
-@pytest.mark.parametrize(("body", "error"), NOTHING_LEARNT.values(), ids=NOTHING_LEARNT)
+@pytest.mark.for_each(("body", "error"), NOTHING_LEARNT.values(), ids=NOTHING_LEARNT)
 def test_what_teaches_nothing(body, error):
     """A refusal of anything else teaches nothing."""
-    assert refusals.adjustment_for(body, error, chosen={"seed", "stop"}) is None
+    assert request_adjustments.adjustment_for(body, error, chosen={"seed", "stop"}) is None
 
 
 def test_a_strict_schema_that_is_refused():
@@ -248,14 +248,14 @@ def test_a_strict_schema_that_is_refused():
     error = refusal(
         "Invalid schema for function 'f'", "tools[0].function.parameters", code="invalid_function_parameters"
     )
-    assert refusals.adjustment_for({"tools": [STRICT_TOOL]}, error).rules == {"lenient_tools": {"f"}}
+    assert request_adjustments.adjustment_for({"tools": [STRICT_TOOL]}, error).rules == {"lenient_tools": {"f"}}
     unnamed = refusal("Invalid schema", "tools", code="invalid_function_parameters")
-    assert refusals.adjustment_for({"tools": [STRICT_TOOL]}, unnamed) is refusals.UNSTRICT
-    assert refusals.UNSTRICT.apply({"tools": [STRICT_TOOL]}) == {"tools": [STRICT_TOOL]}
-    assert not refusals.UNSTRICT.keeps_strict
+    assert request_adjustments.adjustment_for({"tools": [STRICT_TOOL]}, unnamed) is request_adjustments.UNSTRICT
+    assert request_adjustments.UNSTRICT.apply({"tools": [STRICT_TOOL]}) == {"tools": [STRICT_TOOL]}
+    assert not request_adjustments.UNSTRICT.keeps_strict
 
 
-@pytest.mark.parametrize("adjustment", [refusals.STRICT_UNSAID, refusals.NO_EFFORT])
+@pytest.mark.parametrize("adjustment", [request_adjustments.STRICT_UNSAID, request_adjustments.NO_EFFORT])
 def test_what_concerns_tools_leaves_other_requests_alone(adjustment):
     """What was learnt beside tools changes nothing of a request without tools."""
     assert adjustment.apply({"model": "m"}) == {"model": "m"}
@@ -280,7 +280,7 @@ def test_no_refusal_breaks_anything(text, parameter, status):
         "max_tokens": 1,
         "stop": "x",
     }
-    adjustment = refusals.adjustment_for(body, refusal(text, parameter, status))
+    adjustment = request_adjustments.adjustment_for(body, refusal(text, parameter, status))
     if adjustment:
         sent = adjustment.apply(body)
         assert {"model", "messages", "tools"} <= sent.keys()

@@ -196,7 +196,7 @@ CHOICES = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "variables", "provider", "model", "decider"), CHOICES.values(), ids=CHOICES)
+@pytest.mark.for_each(("arguments", "variables", "provider", "model", "decider"), CHOICES.values(), ids=CHOICES)
 def test_what_decides(arguments, variables, provider, model, decider):
     """Arguments decide first, then AGENTKIT_PROVIDER, Azure's pair, OpenAI's key or a base URL, and Anthropic's key."""
     endpoint, decided_by, _ = detect(LLMArguments(**arguments), variables)
@@ -234,7 +234,7 @@ FAILURES = {
     "a provider for a model": (
         {"model": "groq"},
         {},
-        ["'groq' is a provider, not a model: use LLM('groq')"],
+        ["'groq' is a provider, not a model. Use LLM('groq')"],
     ),
     "a model of ours": ({"model": "qwen3:8b"}, {}, ["No API key found"]),
     "a fine-tuned model": ({}, {"AGENTKIT_MODEL": "ft:gpt-4o:us"}, ["No API key found"]),
@@ -259,7 +259,7 @@ FAILURES = {
     "openai without a key": (
         {"provider": "openai"},
         AZURE,
-        ["No API key found", "OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", "offline"],
+        ["No API key found", "OPENAI_API_KEY", "api_key=", "offline"],
     ),
     "anthropic without a key": ({"model": "anthropic:m"}, OPENAI, ["No API key found", "ANTHROPIC_API_KEY"]),
     "a service without a key": ({"model": "groq:m"}, OPENAI, ["No API key found", "GROQ_API_KEY"]),
@@ -280,7 +280,7 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "variables", "words"), FAILURES.values(), ids=FAILURES)
+@pytest.mark.for_each(("arguments", "variables", "words"), FAILURES.values(), ids=FAILURES)
 def test_what_is_missing_is_explained(arguments, variables, words):
     """When no provider can be had, the error says what is missing and what would help."""
     with pytest.raises(NoProvider) as caught:
@@ -306,7 +306,7 @@ def test_the_offline_model_is_offered_as_it_is_there():
     """Where no provider is named, the error says how to use the offline model, and how to install it if need be."""
     with pytest.raises(NoProvider) as caught:
         detect(LLMArguments(), {})
-    assert "the offline model is installed: --offline at a shell, LLM('offline') in a program" in str(caught.value)
+    assert str(caught.value).endswith("For simple requests without a key: AGENTKIT_PROVIDER=offline.")
     assert "pip install" not in str(caught.value)
     told = subprocess.check_output([sys.executable, "-c", WITHOUT_NEEDLE], text=True, timeout=60)
     assert install_command("offline") in told
@@ -399,7 +399,7 @@ IGNORED = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "variables", "ignored"), IGNORED.values(), ids=IGNORED)
+@pytest.mark.for_each(("arguments", "variables", "ignored"), IGNORED.values(), ids=IGNORED)
 def test_what_is_ignored_is_told(arguments, variables, ignored):
     """Whatever is set but does not count is told with the reason."""
     assert detect(LLMArguments(**arguments), variables)[2] == ignored

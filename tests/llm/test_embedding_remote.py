@@ -73,8 +73,8 @@ TOO_MANY = (
 )
 
 
-@pytest.mark.parametrize("said", TOO_MANY)
-@pytest.mark.parametrize("status", [400, 413, 422])
+@pytest.mark.for_each("said", TOO_MANY)
+@pytest.mark.for_each("status", [400, 413, 422])
 def test_a_server_that_takes_fewer(said, status):
     """Where a server refuses so many texts at once, half as many are sent, and that holds for later ones."""
 
@@ -144,7 +144,7 @@ NO_VECTORS = (
 )
 
 
-@pytest.mark.parametrize(("status", "said", "kind"), NO_VECTORS)
+@pytest.mark.for_each(("status", "said", "kind"), NO_VECTORS)
 def test_a_model_that_answers_is_asked_for_vectors(embed, status, said, kind):
     """Where a model makes no vectors, the server's words are followed by models that do."""
     with FakeServer(embeddings=[fail(status, said)]) as server:
@@ -175,7 +175,7 @@ BAD_ANSWERS = (
 )
 
 
-@pytest.mark.parametrize(("line", "said"), BAD_ANSWERS)
+@pytest.mark.for_each(("line", "said"), BAD_ANSWERS)
 def test_answers_that_are_none(embed, line, said):
     """What is no vector for each text is no answer, and the text says why."""
     with FakeServer(embeddings=[line]) as server, pytest.raises(BadResponse, match=said):
@@ -195,7 +195,7 @@ GOOD_ANSWERS = (
 )
 
 
-@pytest.mark.parametrize(("line", "vectors"), GOOD_ANSWERS)
+@pytest.mark.for_each(("line", "vectors"), GOOD_ANSWERS)
 def test_answers_of_many_shapes(line, vectors):
     """Numbers, numbers in base64, and numbers in a list of their own are read, in the order that the server tells."""
     with FakeServer(embeddings=[line]) as server:

@@ -9,7 +9,7 @@ from agentkit.settings import Secret
 PASSWORD_URL = "https://someone:pass-word@host.example:8443/v1"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("url", "base", "query"),
     [
         ("http://127.0.0.1:11434/v1", "http://127.0.0.1:11434/v1", {}),
@@ -28,7 +28,7 @@ def test_base_urls_are_read(url, base, query):
     assert read_url(url) == (base, query)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "url",
     [
         "",
@@ -157,7 +157,7 @@ def test_headers_of_ones_own(headers):
     assert read_headers(headers) == {name: value.strip() for name, value in headers.items()}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("headers", "told"),
     [
         ("X-Team: blue", "names and texts"),

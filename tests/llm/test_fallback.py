@@ -36,7 +36,7 @@ def unused_url():
     return f"http://127.0.0.1:{port}/v1"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("line", "kind"),
     [
         (fail(500, "boom"), "Unreachable"),
@@ -61,7 +61,7 @@ def test_a_service_that_fails(ask, line, kind):
     assert [(each.model, each.kind, each.was_asked) for each in response.missed] == [("openai:first", kind, True)]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("line", "code"),
     [
         (fail(400, "temperature is wrong"), None),

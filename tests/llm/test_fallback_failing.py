@@ -16,7 +16,7 @@ def said(status, message, code=None):
     return failure({"error": {"message": message, "code": code}}, status=status)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("error", "passes", "lasts"),
     [
         (Unreachable("no connection"), True, False),

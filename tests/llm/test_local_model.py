@@ -49,7 +49,7 @@ def test_a_file_must_be_named():
     """Without the path of a file there is no default model."""
     with pytest.raises(ConfigError, match=r"^local needs the path of a GGUF file: pass model='model.gguf' or set"):
         LLM("local")
-    with pytest.raises(NoProvider, match=r"'local' is a provider, not a model: use LLM\('local'\)"):
+    with pytest.raises(NoProvider, match=r"'local' is a provider, not a model. Use LLM\('local'\)"):
         LLM(model="local")
 
 

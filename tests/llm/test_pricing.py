@@ -55,7 +55,7 @@ def listed():
 # --- the price of a model
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("provider", "model"),
     [
         PLAIN,
@@ -68,7 +68,7 @@ def listed():
         ("https://api.groq.com", "llama-3.3-70b-versatile"),
     ],
 )
-@pytest.mark.parametrize("lengths", [(1_000, 0), (150_000, 100_000), (300_000, 0)])
+@pytest.mark.for_each("lengths", [(1_000, 0), (150_000, 100_000), (300_000, 0)])
 def test_a_price_is_the_package_s_own(provider, model, lengths):
     """A request costs what genai-prices itself says, its cache and its length included."""
     input_tokens, cached = lengths
@@ -95,7 +95,7 @@ def test_a_price_says_where_it_is_from():
     assert "2026-10-01" < price.date == price.tiers[0][1].date <= "2026-11-22"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("provider", "model"),
     [
         ("openai", "no-such-model"),

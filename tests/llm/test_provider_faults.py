@@ -105,8 +105,8 @@ LOST = {
 }
 
 
-@pytest.mark.parametrize("ending", ["close", "reset", "half-closed"])
-@pytest.mark.parametrize("pieces", LOST.values(), ids=LOST)
+@pytest.mark.for_each("ending", ["close", "reset", "half-closed"])
+@pytest.mark.for_each("pieces", LOST.values(), ids=LOST)
 def test_a_connection_that_is_lost_is_unreachable(ask, pieces, ending):
     """A connection that ends before the answer does is told with its address, and counted as sent in vain."""
     with FaultServer(*pieces, ending=ending) as url, pytest.raises(Unreachable) as caught:
@@ -116,7 +116,7 @@ def test_a_connection_that_is_lost_is_unreachable(ask, pieces, ending):
     assert (caught.value.status, caught.value.unanswered) == (None, 1)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "greeting", [b"SSH-2.0-OpenSSH_9.6\r\n\r\n", b"\x15\x03\x01\x00\x02\x02\x50", b"+OK POP3\r\n\r\n"]
 )
 def test_a_server_that_does_not_speak_http_is_told_apart(ask, greeting):
@@ -166,7 +166,7 @@ UNUSUAL = {
 }
 
 
-@pytest.mark.parametrize("answer", UNUSUAL.values(), ids=UNUSUAL)
+@pytest.mark.for_each("answer", UNUSUAL.values(), ids=UNUSUAL)
 def test_what_is_only_unusual_is_read(ask, answer):
     """An answer that HTTP allows, or that can be understood all the same, is an answer."""
     with FaultServer(answer) as url:
@@ -219,14 +219,14 @@ STREAMED = {
 } | {f"{protocol}, types as names": (protocol, b"".join(events)) for protocol, events in dripped(named=True).items()}
 
 
-@pytest.mark.parametrize(("protocol", "body"), STREAMED.values(), ids=STREAMED)
+@pytest.mark.for_each(("protocol", "body"), STREAMED.values(), ids=STREAMED)
 def test_a_stream_is_read_however_it_is_framed(ask, protocol, body):
     """In each protocol and each way of asking, an answer that is streamed is read, whatever stands around it."""
     with FaultServer(chunked(body) + b"0\r\n\r\n") as url:
         assert asked(ask, url, protocol=protocol).text == "Hello"
 
 
-@pytest.mark.parametrize(("protocol", "events"), dripped(named=False).items())
+@pytest.mark.for_each(("protocol", "events"), dripped(named=False).items())
 def test_events_may_be_packed_each_on_its_own(ask, protocol, events):
     """A stream of several compressed parts is unpacked to its end."""
     with FaultServer(http(packed(events), "Content-Encoding: gzip")) as url:
@@ -243,18 +243,18 @@ def test_what_is_packed_in_a_way_of_its_own_is_told_apart(ask):
         asked(ask, url)
 
 
-@pytest.mark.parametrize("protocol", WHOLE)
-@pytest.mark.parametrize("around", [b"[%b]", b"%b", b"data: %b\n\n"], ids=["list", "object", "event"])
+@pytest.mark.for_each("protocol", WHOLE)
+@pytest.mark.for_each("around", [b"[%b]", b"%b", b"data: %b\n\n"], ids=["list", "object", "event"])
 def test_a_whole_answer_may_come_in_another_shape(ask, protocol, around):
     """A whole answer is one in a list, and as the only event of a stream."""
     with FaultServer(http(around % WHOLE[protocol])) as url:
         assert asked(ask, url, protocol=protocol).text == "Hello"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "extra", [b'"x": "a\x01\tb"', b'"x": ' + b"9" * 5_000, b'"x": NaN'], ids=["control", "digits", "NaN"]
 )
-@pytest.mark.parametrize("protocol", WHOLE)
+@pytest.mark.for_each("protocol", WHOLE)
 def test_json_that_is_nearly_right_is_read(ask, protocol, extra):
     """What JSON forbids beside an answer does not take it away."""
     body = WHOLE[protocol][:-1] + b", " + extra + b"}"
@@ -269,8 +269,8 @@ FAILED = {
 }
 
 
-@pytest.mark.parametrize(("body", "kind"), FAILED.values(), ids=FAILED)
-@pytest.mark.parametrize("protocol", WHOLE)
+@pytest.mark.for_each(("body", "kind"), FAILED.values(), ids=FAILED)
+@pytest.mark.for_each("protocol", WHOLE)
 def test_an_error_inside_a_success_is_no_answer(ask, protocol, body, kind):
     """An error is one in each protocol, as the whole body or in the middle of a stream."""
     begun = dripped(named=False)[protocol][0]
@@ -279,7 +279,7 @@ def test_an_error_inside_a_success_is_no_answer(ask, protocol, body, kind):
             asked(ask, url, protocol=protocol)
 
 
-@pytest.mark.parametrize("protocol", WHOLE)
+@pytest.mark.for_each("protocol", WHOLE)
 def test_a_lost_answer_is_asked_for_again(ask, protocol):
     """A request whose answer was lost is sent again, and counted as one without figures."""
     with FaultServer(http(WHOLE[protocol])) as good, FaultServer(ending="reset") as bad:

@@ -626,7 +626,7 @@ BYTES = {
 }
 
 
-@pytest.mark.parametrize(("body", "expected"), WHOLE.values(), ids=WHOLE)
+@pytest.mark.for_each(("body", "expected"), WHOLE.values(), ids=WHOLE)
 def test_whole_answers_of_every_shape_are_read(ask_whole, body, expected):
     """A whole answer is read whatever shape its server gives it."""
     with FakeServer(raw(json.dumps(body), content_type="application/json")) as server:
@@ -634,7 +634,7 @@ def test_whole_answers_of_every_shape_are_read(ask_whole, body, expected):
     assert {name: found[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize(("chunks", "expected"), STREAMED.values(), ids=STREAMED)
+@pytest.mark.for_each(("chunks", "expected"), STREAMED.values(), ids=STREAMED)
 def test_streamed_answers_of_every_shape_are_read(ask_streamed, chunks, expected):
     """A streamed answer is read whatever shape its server gives its chunks."""
     with FakeServer(raw(*chunks)) as server:
@@ -642,7 +642,7 @@ def test_streamed_answers_of_every_shape_are_read(ask_streamed, chunks, expected
     assert {name: found[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize("data", BYTES.values(), ids=BYTES)
+@pytest.mark.for_each("data", BYTES.values(), ids=BYTES)
 def test_streams_are_read_wherever_their_bytes_are_cut(ask_streamed, data):
     """Line ends, comments and cuts in the bytes of a stream change nothing of what it says."""
     for size in (1, 7, 10_000):
@@ -785,7 +785,7 @@ STREAM_FAILURES = {
 }
 
 
-@pytest.mark.parametrize(("body", "kind", "words"), WHOLE_FAILURES.values(), ids=WHOLE_FAILURES)
+@pytest.mark.for_each(("body", "kind", "words"), WHOLE_FAILURES.values(), ids=WHOLE_FAILURES)
 def test_whole_answers_that_are_none(ask_whole, body, kind, words):
     """What is no answer although its status is 200 is told as an error that repeats what the server said."""
     for content_type in ("application/json", "text/html; charset=utf-8", ""):
@@ -794,7 +794,7 @@ def test_whole_answers_that_are_none(ask_whole, body, kind, words):
         assert type(caught.value) is kind or kind is ModelError
 
 
-@pytest.mark.parametrize(("pieces", "kind", "words"), STREAM_FAILURES.values(), ids=STREAM_FAILURES)
+@pytest.mark.for_each(("pieces", "kind", "words"), STREAM_FAILURES.values(), ids=STREAM_FAILURES)
 def test_streams_that_are_no_answer(ask_streamed, pieces, kind, words):
     """What is no answer, or stops being one in the middle of a stream, is told as an error."""
     with FakeServer(raw(*pieces)) as server, pytest.raises(kind, match=words) as caught:
@@ -805,7 +805,7 @@ def test_streams_that_are_no_answer(ask_streamed, pieces, kind, words):
 BOOM = '{"error": {"message": "Boom", "code": 503}}'
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "line",
     [
         f"error: {BOOM}\n\n",
@@ -833,7 +833,7 @@ def test_a_stream_that_says_nothing_is_no_answer(ask_streamed, pieces):
         ask_streamed(connect(server))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "reason",
     ["abort", "network_error", "insufficient_system_resource", "function_call_filter: MALFORMED_FUNCTION_CALL", "load"],
 )
@@ -845,7 +845,7 @@ def test_an_answer_that_the_provider_gave_up_is_none(ask_whole, reason):
     assert repr(reason.partition(":")[0].lower()) in str(caught.value)
 
 
-@pytest.mark.parametrize("reason", ["RECITATION", "PROHIBITED_CONTENT", "sensitive", "SPII"])
+@pytest.mark.for_each("reason", ["RECITATION", "PROHIBITED_CONTENT", "sensitive", "SPII"])
 def test_every_word_for_a_filter_is_known(ask_whole, reason):
     """However a provider says that it withholds an answer, it is Rejected with one code."""
     body = json.dumps(whole(content=None, finish_reason=reason))
@@ -869,7 +869,7 @@ def test_a_server_that_always_streams_is_understood(ask_whole, protocol):
         assert ask_whole(connect(server, protocol=protocol)).text == "Hello"
 
 
-@pytest.mark.parametrize("protocol", ["chat", "responses"])
+@pytest.mark.for_each("protocol", ["chat", "responses"])
 def test_refusals_and_filters_are_errors(ask, protocol):
     """A refusal and a filtered answer are Rejected, with a code that tells them apart, in both protocols."""
     with FakeServer(refuse("I cannot"), filtered("So far")) as server:
@@ -888,7 +888,7 @@ def test_streams_cut_short_are_errors(ask_streamed, protocol):
         ask_streamed(connect(server, protocol=protocol))
 
 
-@pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
+@pytest.mark.for_each("protocol", ["chat", "responses", "messages"])
 def test_everything_that_a_model_can_say(ask, protocol):
     """Text, reasoning, tool calls, usage and the end of an answer are the same in every protocol."""
     usage = Usage(9, 4, 2, 1, requests=1)
@@ -908,7 +908,7 @@ def parts_of(request, protocol):
     return request.json["input" if protocol == "responses" else "messages"]
 
 
-@pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
+@pytest.mark.for_each("protocol", ["chat", "responses", "messages"])
 def test_a_conversation_goes_back_as_it_came(ask, protocol):
     """What a model said, and what came of its tool calls, is sent back in the shape of the protocol."""
     with FakeServer(call("weather", city="Paris"), "Sunny") as server:
@@ -1046,7 +1046,7 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize(("settings", "refusals", "left"), REFUSALS.values(), ids=REFUSALS)
+@pytest.mark.for_each(("settings", "refusals", "left"), REFUSALS.values(), ids=REFUSALS)
 def test_a_refused_parameter_is_adapted_to_and_remembered(ask, settings, refusals, left):
     """A parameter that the server does not support is left out or renamed, at once and from then on."""
     lines = [fail(status, text, parameter=parameter) for status, parameter, text in refusals]
@@ -1076,7 +1076,7 @@ def test_include_is_left_out_when_refused(ask):
         assert "include" not in server.requests[1].json
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("refusal", "added"),
     [
         (
@@ -1123,7 +1123,7 @@ def test_reasoning_is_switched_off_beside_tools_where_it_must(ask):
     assert [body.get("reasoning_effort") for body in bodies] == [None, "none", None]
 
 
-@pytest.mark.parametrize("model", ["gpt-5.6-luna", "gpt-6"])
+@pytest.mark.for_each("model", ["gpt-5.6-luna", "gpt-6"])
 def test_models_that_refuse_reasoning_beside_tools_are_known(ask, model):
     """GPT-5.6 and GPT-6 take tools over Chat Completions without reasoning; one that refuses that is asked plainly."""
     refusal = (
@@ -1341,7 +1341,7 @@ def test_encoding_is_linear_in_the_history():
     assert steps(2_000) < 5 * steps(500)
 
 
-@pytest.mark.parametrize("half", ["name", "id", "reasoning"])
+@pytest.mark.for_each("half", ["name", "id", "reasoning"])
 def test_half_a_character_does_not_spoil_the_conversation(ask, half):
     """Half a character in whatever field of an answer is mended, so that the answer can be sent back."""
     fields = {"name": "f", "id": "1", "reasoning": "r", half: "so \ud83d"}

@@ -15,7 +15,7 @@ from agentkit.decisions import Decision, Verdict
 from agentkit.manifest import Manifest, differences, manifest_of
 from agentkit.manifest.build import HARMLESS, secrets_of, server_facts, verdict
 from agentkit.manifest.schema import VERDICTS
-from agentkit.mcp import ClientCredentials, MCPServer, target
+from agentkit.mcp import ClientCredentials, MCPServer, connection_target
 from agentkit.mcp.definitions import Definition
 from agentkit.tools.catalog import all_tools
 from agentkit.tools.web.search import search_tool
@@ -64,7 +64,7 @@ def test_the_hash_of_a_tool():
     assert told(Agent("bot", tools=[one]), "tools", "ring", "definition") == f"sha256:{wanted}"
 
 
-@pytest.mark.parametrize("tool", all_tools, ids=lambda tool: tool.name)
+@pytest.mark.for_each("tool", all_tools, ids=lambda tool: tool.name)
 def test_what_is_hashed_is_a_schema(tool):
     """The parameters of every shipped tool that is hashed are valid JSON Schema, as its authors check it."""
     Draft202012Validator.check_schema(tool.parameters)
@@ -80,7 +80,7 @@ def verdicts():
                     yield Tool(ring, level=level, judge=judge), ceiling, rule
 
 
-@pytest.mark.parametrize(("tool", "ceiling", "rule"), list(verdicts()))
+@pytest.mark.for_each(("tool", "ceiling", "rule"), list(verdicts()))
 def test_what_happens_to_calls(tool, ceiling, rule):
     """The stated verdict is the policy's verdict on a call that the tool's judge allows."""
     policy = Policy(ceiling, [] if rule is None else [Rule(rule, "ring")])
@@ -234,7 +234,7 @@ def test_a_login_is_a_secret(tmp_path, url, login, stated):
 
 def test_harmless_variables():
     """Variables that every server gets are not listed."""
-    assert frozenset(target._KEPT) == HARMLESS
+    assert frozenset(connection_target._KEPT) == HARMLESS
 
 
 def test_two_servers_of_one_name():

@@ -94,7 +94,7 @@ def test_a_rule_added_and_removed(rules, more):
     assert {way for way, _, _ in there} <= {wanted}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("wide", "narrow", "is_covered"),
     [
         (rule("allow"), rule("allow", x={"equals": 1}), True),

@@ -45,7 +45,7 @@ def test_other_layouts():
     assert Manifest.parse(otherwise).facts == Manifest.parse(PLAIN).facts
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("old", "new", "words"),
     [
         ("{\n", "", "m.json, line 1: the first line of a manifest must be {."),
@@ -94,7 +94,7 @@ def test_what_is_no_manifest(old, new, words):
     assert "agentkit manifest FILE --write MANIFEST" in found
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "rule",
     [
         {"verdict": "maybe", "tool": "t", "where": {}},

@@ -53,7 +53,7 @@ def test_adding_and_taking_away(one, two):
         assert schema.fewer(one, two) == WIDER
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("before", "after", "way"),
     [
         (".", "data", NARROWER),
@@ -98,7 +98,7 @@ def test_which_hosts_are_reached(before, after, way):
     assert schema.reaching(before, after) == way
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("order", "before", "after", "way"),
     [
         (schema.unread(none_is=NARROWER), None, "code", WIDER),

@@ -113,7 +113,7 @@ def test_the_port_is_closed():
         pass
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("address", "answer"),
     [
         (f"http://127.0.0.1:1/callback?code=a&state={STATE}", {"code": "a", "state": STATE}),

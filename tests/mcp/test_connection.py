@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from agentkit.mcp.connection import log_out
+from agentkit.mcp.connection_target import target_of
 from agentkit.mcp.login_store import Login, Logout, StoredLogin
-from agentkit.mcp.target import target_of
 
 TARGET = target_of("https://mcp.example.com/mcp")
 

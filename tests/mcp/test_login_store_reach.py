@@ -8,7 +8,7 @@ from agentkit.mcp.login_store import AllowedHosts
 WEB, OFFICE, HERE = "https://mcp.example.com/mcp", "https://mcp.corp:9443/mcp", "http://127.0.0.1:8000/mcp"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("server", "hosts", "url"),
     [
         (WEB, (), "https://login.example.org/token"),
@@ -27,7 +27,7 @@ def test_hosts_that_may_take_part(server, hosts, url):
     assert str(AllowedHosts(server, hosts).admitted(url)) == url
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("server", "hosts", "url", "told"),
     [
         (WEB, (), "https://127.0.0.1/token", "this machine itself.* allow it: Login"),

@@ -4,8 +4,8 @@ import pytest
 
 from agentkit.errors import ConfigError
 from agentkit.mcp import ClientCredentials, Login, MCPServer
+from agentkit.mcp.connection_target import target_of
 from agentkit.mcp.login_store import command, with_login
-from agentkit.mcp.target import target_of
 
 URL = "https://mcp.example.com/mcp"
 PROGRAM = ClientCredentials("us", "tulip-secret", "https://login.example.com")

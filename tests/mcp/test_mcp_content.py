@@ -34,7 +34,7 @@ HEARD = SimpleNamespace(type="audio", mime_type="audio/mp3", data="SUQzBAA=")
 UNHEARD = SimpleNamespace(type="audio", mime_type="audio/midi", data="TVRoZA==")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("contents", "value"),
     [
         ([], ""),
@@ -57,7 +57,7 @@ def test_contents_of_a_resource(contents, value):
     assert contents_of(contents) == value
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("messages", "value"),
     [
         ([], ""),

@@ -8,7 +8,7 @@ from agentkit.mcp.sdk.server import MCPAuth, check_reach
 TOKEN = "tulip-tulip-tulip-4711"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("headers", "is_in"),
     [
         ([(b"authorization", b"Bearer " + TOKEN.encode())], True),

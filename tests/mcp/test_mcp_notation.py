@@ -25,7 +25,7 @@ def test_lists(text):
     assert entries(text) == {"a": {"command": "//x, }"}}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "told"),
     [
         ("", "not JSON, line 1"),
@@ -50,7 +50,7 @@ def test_what_is_no_list(text, told):
     assert "tulip" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "filled"),
     [
         ("${KEY}", "tulip"),

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 from agentkit.mcp.client import Bounds, RemoteTool
 from agentkit.mcp.definitions import Definition
 

@@ -153,8 +153,8 @@ def test_an_approver_is_asked(approve, told):
     assert result.is_error is not told.startswith("struck")
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
+@pytest.mark.for_each("mode", MODES)
+@pytest.mark.for_each(
     ("action", "content", "told"),
     [
         ("accept", {"approve": True}, "struck him"),

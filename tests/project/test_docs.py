@@ -260,6 +260,33 @@ def test_links_lead_to_files():
     assert [(page.name, path) for page, path in local if not path.exists() and path.parent != REFERENCE] == []
 
 
+def anchors(page):
+    """The anchors of a page's headings, as GitHub and Sphinx name them."""
+    headings = re.findall(
+        r"^#+ (.+)$", re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL), re.MULTILINE
+    )
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_links_lead_to_headings():
+    """Every link to a place on a page finds a heading of that name."""
+    links = [
+        (page, *match["target"].split("#"))
+        for page in PAGES
+        for match in LINK.finditer(page.read_text())
+        if "#" in match["target"]
+    ]
+    local = [
+        (page, page.parent / target if target else page, anchor)
+        for page, target, anchor in links
+        if "://" not in target
+    ]
+    lost = [
+        (page.name, path.name, anchor) for page, path, anchor in local if path.exists() and anchor not in anchors(path)
+    ]
+    assert lost == []
+
+
 def test_readme_has_the_test_command():
     """README.md marks the one line that installs and tests the project, and `.ci/run` runs that line."""
     text = (ROOT / "README.md").read_text("utf-8")

@@ -29,7 +29,9 @@ def drawn_tree():
 def real_tree():
     """The class tree: each exception's parent, and its builtin base."""
     classes = [
-        value for value in vars(errors).values() if inspect.isclass(value) and value.__module__ == errors.__name__
+        value
+        for value in vars(errors).values()
+        if inspect.isclass(value) and issubclass(value, Exception) and value.__module__ == errors.__name__
     ]
     bases = {cls.__name__: [base.__name__ for base in cls.__bases__] for cls in classes}
     assert bases.pop("AgentKitError") == ["Exception"]

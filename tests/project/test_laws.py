@@ -23,7 +23,7 @@ READS_THE_ENVIRONMENT = {"settings.py"}
 OWN_PROCESS = {
     "cli/approvals.py",
     "cli/chat/repl.py",
-    "cli/programs.py",
+    "cli/loaders.py",
     "cli/sessions.py",
     "llm/local_worker.py",
     "llm/providers/offline/worker.py",

@@ -67,7 +67,7 @@ def test_schemas_are_read_to_any_depth():
     }
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("calls", "expected"),
     [
         ([("area", {"base": 10})], True),
@@ -85,7 +85,7 @@ def test_calls_fit_when_each_argument_is_possible(calls, expected):
     assert fits(WANTED, calls) is expected
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("possible", "value", "expected"),
     [
         ("New York, NY", "new york NY", True),
@@ -103,7 +103,7 @@ def test_values_are_compared_as_the_leaderboard_does(possible, value, expected):
     assert same(possible, value) is expected
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("wanted", "calls", "suggested", "expected"),
     [
         (WANTED, [("area", {"base": 10})], [], "right"),

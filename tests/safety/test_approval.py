@@ -25,7 +25,7 @@ def test_true_allows():
     assert decision == Decision(Verdict.ALLOW, "safety-level", "Approved. It erases.", "rm")
 
 
-@pytest.mark.parametrize("answer", [False, 1, "yes", "", [], [True], object(), ValueError("bug"), StopIteration()])
+@pytest.mark.for_each("answer", [False, 1, "yes", "", [], [True], object(), ValueError("bug"), StopIteration()])
 def test_anything_else_denies(answer):
     """Any answer except True denies the call, without advice to raise the level."""
     decision = answered(ASK, ApproverAnswer.of(answer))
@@ -95,7 +95,7 @@ def test_fingerprint_is_of_this_very_call():
     assert len({one.fingerprint, *(other.fingerprint for other in others)}) == 5
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("arguments", "same", "other"),
     [
         ({"command": "git push"}, {"command": "git push"}, {"command": "git push --force"}),
@@ -173,7 +173,7 @@ def test_flow_is_approved_once_only():
     assert grants.applied(leaving).verdict == "ask"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "trick",
     [
         "\x1b[2K",
@@ -364,7 +364,7 @@ def test_the_question_shows_the_diff_instead_of_the_content():
     assert long.details.count("+x") == 300
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("command", "words"),
     [
         ("git push origin main", ["git", "push"]),

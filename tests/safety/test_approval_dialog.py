@@ -42,7 +42,7 @@ class Person:
         return answer
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("typed", "answer"),
     [
         ("y", Approval.ONCE),

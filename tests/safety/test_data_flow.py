@@ -63,7 +63,7 @@ def test_question_keeps_its_own_reason_too():
     assert (decision.rule, "It needs the network." in decision.reason) == ("flow", True)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("arguments", "asked"),
     [
         ({"url": "https://a.example/page"}, False),
@@ -124,7 +124,7 @@ def test_what_the_agents_above_have_read_counts():
     assert judge_flow(conversation(), "send", arguments, LEAVES, frozenset({Label.UNTRUSTED})) is LEAVES
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("value", "words", "states_date"),
     [
         ("bob@corp.example", "Mail bob@corp.example, please.", True),
@@ -171,7 +171,7 @@ def test_words_of_the_user(value, words, states_date):
     assert said_in([UserMessage(words)], {"x": value}) == ({"x"} if states_date else set())
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("value", "words"),
     [
         ("brien@x.example", "Write to o'brien@x.example."),
@@ -213,7 +213,7 @@ def test_part_of_a_word_does_not_count(value, words):
     assert not said_in([UserMessage(words)], {"x": value})
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("value", "words"),
     [
         ("Ann", "Pay Ann's share."),

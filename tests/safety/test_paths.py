@@ -7,7 +7,7 @@ import pytest
 from agentkit.safety import paths
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "path",
     [
         *("~/.ssh/id_rsa", "$HOME/.ssh", "${HOME}/.ssh/config", "~bob/.ssh/authorized_keys", "/root/.SSH/id_ed25519"),
@@ -29,7 +29,7 @@ def test_secret_names_are_known_in_every_spelling(path):
     assert paths.secret(path)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "path",
     [
         *(".env~", ".env-production", ".env_local", "#.env#", ".#.env", ".env.swp", ".dev.vars", ".dev.vars.staging"),
@@ -44,7 +44,7 @@ def test_copies_and_variants_of_secrets_are_secret(path):
     assert paths.secret(path)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "path",
     [
         *(".env.example~", ".env-sample", ".env_template.bak", ".env.dist", ".env.local.example", "~", "a/~", "a/.bak"),
@@ -69,7 +69,7 @@ def test_long_names_are_judged_quickly():
         paths.secret(path)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "path",
     [
         *("README.md", "keys.py", "environment.md", ".env.example", ".env.sample", "docs/.env.template", "secrets.py"),
@@ -100,7 +100,7 @@ def test_ordinary_names_are_not_secret(path):
     assert paths.secret(path) is None
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "path",
     [
         *(".git/hooks/pre-commit", ".git/config", ".git", "sub/.git/HEAD", ".gitmodules", "agentkit.toml", ".bashrc"),
@@ -116,7 +116,7 @@ def test_files_that_run_code_later_are_protected(path):
 LOCKED = (Path(__file__).parent / "locked_paths.txt").read_text("utf-8").splitlines()
 
 
-@pytest.mark.parametrize("path", [*LOCKED, *(f"a/b/c/d/{path}" for path in LOCKED[:3])])
+@pytest.mark.for_each("path", [*LOCKED, *(f"a/b/c/d/{path}" for path in LOCKED[:3])])
 def test_settings_that_programs_run_are_locked(path):
     """Start-up files, and settings of editors, agents, build servers and tools, are read-only and asked about."""
     assert paths.locked(path)
@@ -138,7 +138,7 @@ def test_spaces_and_dots_at_the_end_of_a_name_hide_nothing(path):
         assert name in paths.candidates(folder, ["x", name])
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "path",
     [
         *("sitecustomizer.py", "sitecustomize.md", "run/x.xml", "tools/bazel.py", "opencode.md", "buildspec.md"),
@@ -152,7 +152,7 @@ def test_names_like_settings_are_not_locked(path):
     assert paths.protected(path) is None
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "path",
     [".gitignore", ".gitattributes", ".github/CODEOWNERS", "Makefile", "src/config", "src/head.py", "HEADER", "ahead"],
 )
@@ -161,7 +161,7 @@ def test_other_files_are_not_protected(path):
     assert paths.protected(path) is None
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("path", "resolved"),
     [
         *(
@@ -208,7 +208,7 @@ def test_samples_of_the_table_are_in_the_table():
     ] == []
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "path",
     [
         *(".env", "A.PEM", "id_rsa.bak", "#.env#", ".docker/config.json", ".config/gh/x", ".ssh/a/b", "a\nb.pem"),

@@ -2,9 +2,8 @@
 
 import pytest
 
-from agentkit.decisions import Decision, Verdict
+from agentkit.decisions import Decision, SafetyLevel, Verdict
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 from agentkit.safety.paths import CallFacts
 from agentkit.safety.policy import Policy
 from agentkit.safety.rules import Rule
@@ -12,16 +11,16 @@ from agentkit.safety.rules import Rule
 OWN = {verdict: Decision(verdict, "own", f"The tool's judge says {verdict}.") for verdict in Verdict}
 
 
-@pytest.mark.parametrize("highest", SafetyLevel)
-@pytest.mark.parametrize("level", SafetyLevel)
+@pytest.mark.for_each("highest", SafetyLevel)
+@pytest.mark.for_each("level", SafetyLevel)
 def test_calls_above_the_level_need_approval(level, highest):
     """A tool up to the agent's level runs unasked; above it somebody must be asked."""
     decision = Policy(highest).judge("erase", level, OWN[Verdict.ALLOW])
     assert decision.verdict == ("allow" if level <= highest else "ask")
 
 
-@pytest.mark.parametrize("level", SafetyLevel)
-@pytest.mark.parametrize("own", Verdict)
+@pytest.mark.for_each("level", SafetyLevel)
+@pytest.mark.for_each("own", Verdict)
 def test_strictest_opinion_binds(own, level):
     """Neither the level nor the tool's own judge can soften what the other says."""
     decision = Policy(SafetyLevel.NETWORK).judge("erase", level, OWN[own])

@@ -68,7 +68,7 @@ DOES_NOT_FIT = [
 ]
 
 
-@pytest.mark.parametrize(("where", "arguments"), FITS)
+@pytest.mark.for_each(("where", "arguments"), FITS)
 def test_rule_fits_when_every_test_holds(where, arguments):
     """A rule is about the calls of its tool whose arguments pass all of its tests."""
     rule = Rule("deny", "send", where)
@@ -77,7 +77,7 @@ def test_rule_fits_when_every_test_holds(where, arguments):
     assert not rule.fits("Send", arguments)
 
 
-@pytest.mark.parametrize(("where", "arguments"), DOES_NOT_FIT)
+@pytest.mark.for_each(("where", "arguments"), DOES_NOT_FIT)
 def test_rule_does_not_fit_otherwise(where, arguments):
     """One test that fails, a missing argument or a value of another type keeps a rule out."""
     assert not Rule("allow", "send", where).fits("send", arguments)
@@ -105,7 +105,7 @@ def test_examples_are_checked_when_the_rule_is_made():
         Rule("deny", "send", {"n": 3}, not_match=[{"n": 3}])
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("fields", "shown"),
     [
         ({"verdict": "perhaps", "tool": "send"}, "allow, ask or deny"),
@@ -238,7 +238,7 @@ TYPED = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "written", "test"), TYPED)
+@pytest.mark.for_each(("kind", "written", "test"), TYPED)
 def test_typed_arguments_are_what_was_written(kind, written, test):
     """A rule that fits the JSON of its example fits the value that a tool gets, whatever type its parameter has."""
 
@@ -277,8 +277,8 @@ def test_url_that_clients_read_differently(url):
     assert Rule("deny", "get", {"url": {"host": "good.example"}}).fits("get", {"url": url})
 
 
-@pytest.mark.parametrize("test", [{"matches": "git push.*"}, {"contains": "git push"}])
-@pytest.mark.parametrize(
+@pytest.mark.for_each("test", [{"matches": "git push.*"}, {"contains": "git push"}])
+@pytest.mark.for_each(
     ("command", "fits"),
     [
         ("git push origin main", True),

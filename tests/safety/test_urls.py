@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentkit.decisions import Decision, Verdict
+from agentkit.decisions import Decision, SafetyLevel, Verdict
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 from agentkit.safety.urls import MAX_URL_CHARS, AddressRules, objection, read_url
 
 ROWS = [json.loads(line) for line in (Path(__file__).parent / "urls.jsonl").read_text("utf-8").splitlines()]
@@ -64,7 +63,7 @@ def test_url_at_an_address(url, address, authority, at):
     assert (parsed.authority, parsed.at(address)) == (authority, at)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("address", "words"),
     [
         ("8.8.8.8", None),
@@ -124,7 +123,7 @@ def test_number_like_host_is_not_a_private_address(host):
         assert ipaddress.IPv4Address(host).is_global
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("address", "hosts", "is_refused"),
     [
         ("8.8.8.8", [], False),
@@ -144,7 +143,7 @@ def test_answers_of_a_resolver_are_judged(address, hosts, is_refused):
     assert decision is None or (decision.denied and address in decision.reason)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "entry", ["", "a b/c", "http://localhost", "localhost:", "localhost:0", "10.0.0.1/8", "127.1", "a_b!", "1::2::3"]
 )
 def test_unreadable_permission_is_a_mistake_of_the_developer(entry):

@@ -6,8 +6,7 @@ import subprocess
 
 import pytest
 
-from agentkit.decisions import Verdict
-from agentkit.levels import SafetyLevel
+from agentkit.decisions import SafetyLevel, Verdict
 from agentkit.sandbox import bubblewrap
 from agentkit.sandbox.isolation import MECHANISMS
 from agentkit.sandbox.process import Confinement, command_boundary

@@ -29,13 +29,13 @@ def judge(program, number, arguments=(), architecture=X86):
             place += yes if holds[code] else no
 
 
-@pytest.mark.parametrize("number", [0, 1, 3, 9, 11, 12, 202, 228, 231, 257, 318])
+@pytest.mark.for_each("number", [0, 1, 3, 9, 11, 12, 202, 228, 231, 257, 318])
 def test_python_may_compute_and_print(number):
     """A computing Python may read, write, open, map memory, tell the time and end."""
     assert judge(seccomp.python_filter("x86_64"), number) == ALLOW
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "number",
     [
         *(41, 42, 49, 53, 56, 57, 58, 59, 62, 76, 90, 92, 101, 105, 132, 155, 160, 161, 165, 188, 200, 234, 235, 250),
@@ -47,13 +47,13 @@ def test_python_may_do_nothing_else(number):
     assert judge(seccomp.python_filter("x86_64"), number) == REFUSED
 
 
-@pytest.mark.parametrize("number", [56, 57, 59, 62, 90, 92, 272 - 10, 61, 435 - 200])
+@pytest.mark.for_each("number", [56, 57, 59, 62, 90, 92, 272 - 10, 61, 435 - 200])
 def test_commands_may_start_programs(number):
     """A command may start programs, signal them and change the files it may write."""
     assert judge(seccomp.shell_filter("x86_64"), number) == ALLOW
 
 
-@pytest.mark.parametrize("number", [101, 155, 161, 165, 166, 250, 272, 298, 304, 308, 310, 321, 323, 425, 426, 442])
+@pytest.mark.for_each("number", [101, 155, 161, 165, 166, 250, 272, 298, 304, 308, 310, 321, 323, 425, 426, 442])
 def test_commands_may_not_meddle_with_the_kernel(number):
     """Mounts, namespaces, tracing, io_uring, BPF, keys and their like are refused to commands."""
     assert judge(seccomp.shell_filter("x86_64"), number) == REFUSED

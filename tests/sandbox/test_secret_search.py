@@ -1,5 +1,6 @@
 """Whatever a workspace holds, its secrets are found, and no command runs behind a weaker boundary because of it."""
 
+import base64
 import contextlib
 import json
 import os
@@ -214,3 +215,30 @@ def test_a_secret_that_appears_while_the_sandbox_starts_is_hidden(tmp_path, monk
     outcome = run_command("cat late.env; ls", str(folder), searched=True)
     assert outcome.stdout == "late.env\n"
     assert TOKEN not in outcome.output
+
+
+@pytest.mark.parametrize("writable", [True, False])
+@pytest.mark.parametrize("kind", ["created", "replaced"])
+def test_values_of_a_secret_that_appears_while_a_command_runs_are_not_in_its_output(kind, writable, tmp_path):
+    """A file with keys that another program creates or replaces meanwhile is named, and its values are removed."""
+    folder, fifo = tmp_path / "w", tmp_path / "w/started"
+    folder.mkdir()
+    os.mkfifo(fifo)
+    if kind == "replaced":
+        (folder / "late.env").write_text("OLD=1\n")
+    (tmp_path / "new").write_text(f'# keys\nexport API_KEY="{TOKEN}"\nDEBUG=1\n')
+
+    def create():
+        fifo.read_bytes()
+        (tmp_path / "new").rename(folder / "late.env")
+
+    other = threading.Thread(target=create)
+    other.start()
+    command = "echo > started; until grep -qs KEY late.env; do sleep 0.02; done; cat late.env; base64 -w0 late.env"
+    outcome = run_command(command, str(folder), Confinement(writable=writable))
+    other.join()
+    assert outcome.appeared == ("late.env",)
+    assert outcome.output.startswith('# keys\nexport API_KEY="[redacted: secret]"\nDEBUG=1\n')
+    encoded = base64.b64encode((folder / "late.env").read_bytes()).decode()
+    assert TOKEN not in outcome.output
+    assert encoded not in outcome.output

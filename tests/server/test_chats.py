@@ -11,8 +11,7 @@ from agentkit.errors import SessionError
 from agentkit.safety.approval import Approval
 from agentkit.server import chats
 from agentkit.server.chats import Chats, said_of
-from agentkit.server.http_types import HTTPError
-from agentkit.server.streaming import ConcurrencyLimit
+from agentkit.server.http_types import ConcurrencyLimit, HTTPError
 from agentkit.sessions.stores.in_memory import InMemorySessionStore
 from agentkit.testing import ScriptedLLM, call
 from agentkit.tools.human import ask_user_tool

@@ -41,7 +41,7 @@ def only(event):
     return found
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("event", "said"),
     [
         (RunStarted("helper", "Hi"), {"kind": "begun", "agent": "helper", "prompt": "Hi"}),

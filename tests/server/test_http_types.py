@@ -24,7 +24,7 @@ def test_a_body_is_a_json_object():
     assert document(b"{}", content_type="Application/JSON; charset=utf-8") == {}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("body", "content_type", "status"),
     [
         (b"{}", "text/plain", 415),

@@ -36,7 +36,7 @@ def test_the_oldest_are_forgotten():
 LONG = "The diary says that the tulips are under the oak, where nobody looks; water them at six, and not before. "
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("sent", "is_known"),
     [
         *((LONG[:size], True) for size in (1, 2, 3, 5, 31, 33, 64, 100)),

@@ -64,7 +64,7 @@ def test_what_changes_nothing_is_taken(more):
     assert wishes(**more).prompt == "6*7?"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("more", "status", "parameter", "words"),
     [
         ({"model": "gpt-5.4"}, 404, "model", "the agent is called 'helper'"),
@@ -117,7 +117,7 @@ def test_results_of_foreign_tools_are_text_of_strangers():
     assert [message.labels for message in history if isinstance(message, ToolMessage)] == [{Label.UNTRUSTED}]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "messages",
     [
         [],

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from agentkit.server import streaming
-from agentkit.server.streaming import ClientDisconnected, deliver, unless_gone
+from agentkit.server import http_types as streaming
+from agentkit.server.http_types import ClientDisconnected, deliver, unless_gone
 
 START = {"type": "http.response.start", "status": 200, "headers": []}
 

@@ -3,8 +3,7 @@
 import pytest
 
 from agentkit.errors import ConfigError
-from agentkit.server.http_types import HTTPError
-from agentkit.server.streaming import ConcurrencyLimit
+from agentkit.server.http_types import ConcurrencyLimit, HTTPError
 
 
 def test_one_more_is_told_to_come_back():

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentkit import content, events, messages
-from agentkit.decisions import Decision, Label, Verdict
+from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import SessionError
 from agentkit.events import MILESTONES, Milestone
-from agentkit.levels import SafetyLevel
 from agentkit.sessions.codec import (
     decode,
     decode_entry,
@@ -132,7 +131,7 @@ def kinds(root=Milestone):
     return {kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, root)} - {root}
 
 
-@pytest.mark.parametrize("kind", sorted(kinds(), key=lambda kind: kind.__name__))
+@pytest.mark.for_each("kind", sorted(kinds(), key=lambda kind: kind.__name__))
 def test_every_kind_of_milestone_has_a_name(kind):
     """No kind of milestone is left out, and none has a field by the name of a key of the line."""
     assert not {"event", "run", "at"}.intersection(field.name for field in fields(kind))
@@ -247,7 +246,7 @@ DAMAGED = [
 ]
 
 
-@pytest.mark.parametrize(("data", "problem"), DAMAGED)
+@pytest.mark.for_each(("data", "problem"), DAMAGED)
 def test_damaged_data_is_refused(data, problem):
     """Data that is not what was written is an error that says what is wrong."""
     with pytest.raises(SessionError, match=problem):

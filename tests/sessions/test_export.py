@@ -20,7 +20,7 @@ from agentkit.events import (
 )
 from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, ToolResult, UserMessage
 from agentkit.sessions.export import entries_of, first, given, new_name, read_export, write_export
-from agentkit.sessions.run_state import RunState
+from agentkit.sessions.state import RunState
 from agentkit.sessions.store import SessionEntry
 
 CALL, OTHER = ToolCall("1", "calculator", '{"expression": "6*7"}'), ToolCall("2", "clock", "{}")

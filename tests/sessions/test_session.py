@@ -30,8 +30,8 @@ from agentkit.messages import (
     ToolResult,
     UserMessage,
 )
-from agentkit.sessions.run_state import RunState
 from agentkit.sessions.session import Session
+from agentkit.sessions.state import RunState
 from agentkit.usage import Usage
 
 ALLOWED = Decision(Verdict.ALLOW, "level", "It is safe.")

@@ -12,7 +12,7 @@ def test_names_are_any_words(name):
     assert checked_name(name) == name
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "name", ["", "  ", "a\nb", "a\0b", "a\x1b[31m", "a\u2028b", "\ud800", "x" * 201, None, 1, b"trip"]
 )
 def test_names_that_would_confuse_are_refused(name):

@@ -64,7 +64,7 @@ def test_tokens_add_up(one: str, other: str) -> None:
     assert tokens_in(one + other) == pytest.approx(tokens_in(one) + tokens_in(other), abs=5)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("entry", "least"),
     [
         (UserMessage("hello"), 5),

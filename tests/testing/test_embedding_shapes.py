@@ -31,7 +31,7 @@ def test_one_text_alone():
     assert len(asked(model="m", input="one")[1]["data"]) == 1
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "body",
     [
         {},

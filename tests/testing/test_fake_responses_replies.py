@@ -26,7 +26,7 @@ def test_what_is_no_line_is_refused(line):
         reply_of(line)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("status", "kind"),
     [
         (400, "invalid_request_error"),

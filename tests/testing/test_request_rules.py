@@ -133,7 +133,7 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("receiver", "body", "words"), BROKEN, ids=[f"{row[0]}, {row[2]}" for row in BROKEN])
+@pytest.mark.for_each(("receiver", "body", "words"), BROKEN, ids=[f"{row[0]}, {row[2]}" for row in BROKEN])
 def test_broken_rules(receiver, body, words):
     """A request that breaks a rule is refused with the rule."""
     pattern = words.split("|")

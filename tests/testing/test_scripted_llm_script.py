@@ -63,7 +63,7 @@ def test_say_without_usage_counts_the_request_as_unreported():
     assert say("Hi", usage=None).usage == Usage(requests=1, unreported=1)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("line", "text", "names", "finish_reason"),
     [
         ("Hello", "Hello", [], "stop"),
@@ -113,7 +113,7 @@ def test_a_function_may_make_a_function():
     assert resolve(lambda asked: lambda again: f"{asked} {again}", "x") == "x x"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("line", "shown"),
     [
         (say("Hi"), "'Hi'"),

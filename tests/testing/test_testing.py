@@ -20,7 +20,7 @@ IMPORTED = {
 }
 
 
-@pytest.mark.parametrize("name", agentkit.testing.__all__)
+@pytest.mark.for_each("name", agentkit.testing.__all__)
 def test_what_is_offered_can_be_had(name):
     """Every public name is the object of the module that type checkers see, and `dir` lists it."""
     assert getattr(agentkit.testing, name) is getattr(import_module(IMPORTED[name]), name)

@@ -9,8 +9,8 @@ from agentkit.testing.scripted_llm import vector_of, words_in
 TEXTS = ("tea", "A cup of tea.", "Một tách trà xanh", "茶", "…", "\ud800", "")
 
 
-@pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("length", [1, 8, 64, 1_536])
+@pytest.mark.for_each("text", TEXTS)
+@pytest.mark.for_each("length", [1, 8, 64, 1_536])
 def test_any_text_has_a_vector_of_length_one(text, length):
     """Any text has a vector of as many numbers as asked for, and of length 1."""
     vector = vector_of(text, length)

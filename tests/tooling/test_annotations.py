@@ -47,7 +47,7 @@ def schema_of(hint: Any) -> dict[str, Any]:
     return schema
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("hint", "given", "value"),
     [
         (Lazy, ["1", 2], [1, 2]),
@@ -148,7 +148,7 @@ class Connection:
     """Something that only a program has."""
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("hint", "schema"),
     [
         (str | Connection, {"type": "string"}),

@@ -71,7 +71,7 @@ class Counter:
         return sum(numbers)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("function", "arguments", "value"),
     [
         (by_place, {"first": "1"}, "1 2"),
@@ -106,7 +106,7 @@ def test_arguments_find_their_places(function: Callable[..., Any], arguments: An
     assert result.value == value, result.content
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("function", "arguments", "told"),
     [
         (by_place, {}, "'first' is missing"),

@@ -24,7 +24,7 @@ from agentkit.tooling.arguments import (
 )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("arguments", "read"),
     [
         ('{"a": 1}', {"a": 1}),
@@ -47,7 +47,7 @@ def test_arguments_come_in_many_forms(arguments: Any, read: dict[str, Any]) -> N
     assert read_arguments(arguments) == read
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("arguments", "told"),
     [
         ("{a: b}", r"not valid JSON: Expecting property name .* at character 1, near \"\{a: b\}\""),
@@ -115,7 +115,7 @@ def test_a_large_value_is_shown_in_part() -> None:
     assert shown(10**5_000) == "a huge int"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("schema", "text"),
     [
         ({"type": "integer"}, "a whole number"),

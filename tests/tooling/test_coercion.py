@@ -124,7 +124,7 @@ def python(expression: str) -> Any:
     return types.FunctionType(compile(expression, "slips.jsonl", "eval"), NAMES)()
 
 
-@pytest.mark.parametrize("slip", SLIPS, ids=lambda slip: f"{slip['hint']}: {slip['given']!r}")
+@pytest.mark.for_each("slip", SLIPS, ids=lambda slip: f"{slip['hint']}: {slip['given']!r}")
 def test_what_a_model_means_is_understood_or_refused(slip: dict[str, Any]) -> None:
     """A slip that can mean only one thing is mended; anything else is told to the model, by name."""
 

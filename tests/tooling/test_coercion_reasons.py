@@ -7,7 +7,7 @@ import pytest
 from agentkit.tooling.coercion import first_sentence, joined, reason, untold
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("kind", "message", "told"),
     [
         ("missing", "Field required", "is missing"),

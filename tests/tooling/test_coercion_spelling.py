@@ -10,7 +10,7 @@ import pytest
 from agentkit.tooling.coercion import read_json
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "value"),
     [
         ('{"a": 1}', {"a": 1}),
@@ -34,7 +34,7 @@ def test_what_is_nearly_json_is_read(text: str, value: Any) -> None:
     assert read_json(text) == value
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "text",
     [
         '{"a": 1',
@@ -67,7 +67,7 @@ def test_a_long_text_that_is_no_json_is_refused_soon() -> None:
             read_json(text)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "text",
     [
         "```json\n" + "\n" * 100_000 + "x",

@@ -7,7 +7,7 @@ import pytest
 from agentkit.tooling.coercion import moment, seconds
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("form", "text", "iso"),
     [
         ("date", "2026/12/24", "2026-12-24"),
@@ -31,7 +31,7 @@ def test_a_moment_is_read_in_usual_notations(form: str, text: str, iso: str) -> 
     assert moment(text, form) == iso
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("form", "text"),
     [
         ("date", "05/06/2026"),
@@ -56,14 +56,14 @@ def test_what_could_be_another_moment_is_none(form: str, text: str) -> None:
     assert moment(text, form) is None
 
 
-@pytest.mark.parametrize("form", ["date", "time", "date-time"])
-@pytest.mark.parametrize("text", ["1:00{0}x", "2026-01-01 1{0}x", "monday{0}may", "may{0}1"])
+@pytest.mark.for_each("form", ["date", "time", "date-time"])
+@pytest.mark.for_each("text", ["1:00{0}x", "2026-01-01 1{0}x", "monday{0}may", "may{0}1"])
 def test_a_long_text_is_no_moment(form: str, text: str) -> None:
     """A text of a million blanks is looked at as quickly as any other, and names no moment."""
     assert moment(text.format(" " * 1_000_000), form) is None
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "length"),
     [
         ("1h30m", 5400),

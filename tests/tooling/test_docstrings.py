@@ -138,7 +138,7 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize("docstring", OWN.values(), ids=OWN)
+@pytest.mark.for_each("docstring", OWN.values(), ids=OWN)
 def test_headings_are_known_by_what_stands_below_them(docstring: str) -> None:
     """Whatever a heading is called, and however it is ruled, it is one when the parameters stand below it."""
     found = documented(docstring, ["query", "limit"])
@@ -191,7 +191,7 @@ def test_what_only_looks_like_entries_is_text(docstring: str) -> None:
     assert documented(docstring, ["query"]).text.startswith("Find")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "entry",
     [
         "x{blanks}y: z",

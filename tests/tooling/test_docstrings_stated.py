@@ -11,7 +11,7 @@ from agentkit import Tool
 from agentkit.tooling.docstrings import stated_type, stated_types
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("words", "kind"),
     [
         ("str", str),
@@ -37,7 +37,7 @@ def test_words_for_what_json_has_are_types(words: str, kind: Any) -> None:
     assert stated_type(words) == kind
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "words",
     ["", "optional", "array_like", "a text that is long", "int or tuple", "Session", "list of Session", "Any", "5"],
 )

@@ -98,8 +98,8 @@ def test_context_variables_are_the_caller_s(timeout_seconds: float | None) -> No
     assert execution.call(read, timeout_seconds, is_async=True) == "vi"
 
 
-@pytest.mark.parametrize("timeout_seconds", [None, LONG])
-@pytest.mark.parametrize("error", [ValueError("no"), TimeoutError("mine"), KeyboardInterrupt(), SystemExit(3)])
+@pytest.mark.for_each("timeout_seconds", [None, LONG])
+@pytest.mark.for_each("error", [ValueError("no"), TimeoutError("mine"), KeyboardInterrupt(), SystemExit(3)])
 def test_what_a_function_raises_is_raised_at_the_caller(error: BaseException, timeout_seconds: float | None) -> None:
     """Whatever a function raises, a TimeoutError of its own included, arrives as it is."""
 

@@ -82,8 +82,8 @@ def steps_taken(work) -> int:
     return count
 
 
-@pytest.mark.parametrize("sent", SENT)
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.for_each("sent", SENT)
+@pytest.mark.for_each("tool", TOOLS)
 def test_the_work_grows_no_faster_than_what_is_sent(tool, sent):
     """Four times as much costs at most about four times as much, and what is refused is refused in a few sentences."""
 
@@ -103,3 +103,12 @@ def test_many_unknown_names_are_refused_in_five_sentences():
         TOOLS["typed"].check({f"k{i}": i for i in range(20_000)})
     assert str(caught.value).count("has no parameter") + str(caught.value).count("is missing") == 5
     assert str(caught.value).endswith("And at least 995 more.")
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_deeply_nested_arguments_are_refused(tool):
+    """Arguments of any depth give a result, not an exception."""
+    deep = None
+    for _ in range(5_000):
+        deep = {"start_date": deep, "name": [deep]}
+    assert not TOOLS[tool].invoke(deep).ok

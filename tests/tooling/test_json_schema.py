@@ -17,7 +17,7 @@ CLOSED_POINT = {
 }
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("schema", "read"),
     [
         (

@@ -47,7 +47,7 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("given", "checked"),
     [
         ({"text": 5}, {"text": "5"}),
@@ -83,7 +83,7 @@ def test_arguments_are_checked_against_a_given_schema(given: dict[str, Any], che
     assert checked_against(SCHEMA, given, "demo") == {"text": str(given["text"]), **checked}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("given", "told"),
     [
         ({}, "Argument 'text' is missing; it should be text."),

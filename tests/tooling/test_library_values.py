@@ -17,7 +17,7 @@ def returning(value):
     return Tool(lambda: value, "give", "Give.").invoke()
 
 
-@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "P", "1", "CMYK", "F", "YCbCr"])
+@pytest.mark.for_each("mode", ["RGB", "RGBA", "L", "P", "1", "CMYK", "F", "YCbCr"])
 def test_a_picture_is_shown(mode):
     """A Pillow image of any mode is shown to the model as PNG."""
     result = returning(Picture.new(mode, (3, 2)))
@@ -41,7 +41,7 @@ def test_a_picture_that_cannot_be_encoded():
     assert "not shown" in result.content
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("value", "content"),
     [
         (numpy.int64(7), "7"),

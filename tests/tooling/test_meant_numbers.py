@@ -7,7 +7,7 @@ import pytest
 from agentkit.tooling.coercion import entries, number, numbers, whole
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "written"),
     [
         ("1,000.0", "1000.0"),
@@ -38,7 +38,7 @@ def test_one_group_of_digits_is_read_where_a_whole_number_is_asked_for() -> None
     assert number("0,500", is_whole=True) is None
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("written", "exact"),
     [
         ("1e23", 10**23),
@@ -61,7 +61,7 @@ def test_an_integer_is_exact(written: str, exact: int | None) -> None:
     assert whole(written) == exact
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "floats", "integers"),
     [
         ("1, 5", ["1", "5"], ["1", "5"]),

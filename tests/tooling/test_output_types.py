@@ -231,7 +231,7 @@ def named(case):
     return OutputType.of(case).name if isinstance(case, type) or typing.get_origin(case) else None
 
 
-@pytest.mark.parametrize(("kind", "text", "value"), RIGHT, ids=named)
+@pytest.mark.for_each(("kind", "text", "value"), RIGHT, ids=named)
 def test_right_answers(kind, text, value):
     """An answer of the type is read, as JSON, between fences, with words around it, or with the wrapper left out."""
     read = OutputType.of(kind).parse(text)
@@ -239,7 +239,7 @@ def test_right_answers(kind, text, value):
     assert type(read) is type(value)
 
 
-@pytest.mark.parametrize(("kind", "text", "value"), RIGHT, ids=named)
+@pytest.mark.for_each(("kind", "text", "value"), RIGHT, ids=named)
 def test_values_are_stored_as_text(kind, text, value):
     """A value that is encoded and read again is the same."""
     output = OutputType.of(kind)
@@ -252,7 +252,7 @@ def test_not_a_number_is_kept():
     assert str(output.parse(output.encode(output.parse("[NaN]")))) == "[nan]"
 
 
-@pytest.mark.parametrize(("kind", "text", "told"), WRONG, ids=named)
+@pytest.mark.for_each(("kind", "text", "told"), WRONG, ids=named)
 def test_wrong_answers(kind, text, told):
     """The error says where, what was expected and what came; all at once, and nothing that does not help a model."""
     with pytest.raises(BadResponse) as caught:
@@ -296,7 +296,7 @@ def contains(whole: Any, part: Any) -> bool:
     return whole == part
 
 
-@pytest.mark.parametrize(("kind", "name", "is_strict", "part"), SCHEMAS, ids=named)
+@pytest.mark.for_each(("kind", "name", "is_strict", "part"), SCHEMAS, ids=named)
 def test_schemas_are_objects(kind, name, is_strict, part):
     """What a server is asked to enforce is an object, in strict form when there is one, under a name it allows."""
     schema = OutputType.of(kind).schema
@@ -352,7 +352,7 @@ IMPOSSIBLE = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "why"), IMPOSSIBLE)
+@pytest.mark.for_each(("kind", "why"), IMPOSSIBLE)
 def test_what_is_no_type_is_refused(kind, why):
     """What cannot be the type of an answer is refused at once, with what to use instead."""
     with pytest.raises(ConfigError, match=why) as caught:
@@ -372,7 +372,7 @@ PARTS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "text", "value"), PARTS, ids=named)
+@pytest.mark.for_each(("kind", "text", "value"), PARTS, ids=named)
 def test_partial_answers(kind, text, value):
     """Of a half-written answer the keys and entries so far are told, as plain values without the wrapper."""
     assert OutputType.of(kind).growing().feed(text) == value

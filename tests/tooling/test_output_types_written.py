@@ -7,7 +7,7 @@ import pytest
 from agentkit.tooling.output_types import JSONCandidates, read
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "values"),
     [
         ('{"a": 1}', [{"a": 1}]),
@@ -72,7 +72,7 @@ def test_the_bare_text_is_kept():
 LONG = 100_000
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "values"),
     [
         ('{"a": "' + LONG * r"\"{", []),

@@ -55,7 +55,7 @@ def test_single_characters_give_the_same_value(value):
     assert grown(*json.dumps(value, indent=1))[-1] == value
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "value"),
     [
         ("", None),
@@ -90,7 +90,7 @@ def test_what_is_told_of_a_beginning(text, value):
     assert seen == value or str(seen) == "{'a': nan, 'b': None}"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "value"),
     [
         ('{"a": 1, "b": 1; "c": 2}', {"a": 1}),

@@ -146,7 +146,7 @@ def checked(found: FunctionParameters, arguments: dict[str, Any]) -> Any:
     return value, repr(value)
 
 
-@pytest.mark.parametrize("hint", PLAIN_HINTS, ids=str)
+@pytest.mark.for_each("hint", PLAIN_HINTS, ids=str)
 def test_a_plain_annotation_is_read_as_pydantic_reads_it(hint: Any) -> None:
     """With and without pydantic a plain annotation has the same schema and gives the same values and errors."""
     assert plain(hint) is not None
@@ -159,7 +159,7 @@ def test_a_plain_annotation_is_read_as_pydantic_reads_it(hint: Any) -> None:
             assert checked(quick, {"value": value}) == checked(thorough, {"value": value}), value
 
 
-@pytest.mark.parametrize("hint", RICH_HINTS, ids=str)
+@pytest.mark.for_each("hint", RICH_HINTS, ids=str)
 def test_other_annotations_are_left_to_pydantic(hint: Any) -> None:
     """What is not plain is not guessed at."""
     assert plain(hint) is None

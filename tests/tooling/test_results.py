@@ -18,7 +18,7 @@ from agentkit.tooling.tool import Tool
 DENIED = Decision(Verdict.DENY, "no-rm", "This deletes files.", remedy="Use trash.")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("value", "status", "error"),
     [
         ("text", "ok", None),
@@ -48,7 +48,7 @@ def test_a_dictionary_speaks_for_itself(value: Any, status: Status, error: str |
     assert result.ok is (error is None)
 
 
-@pytest.mark.parametrize("status", get_args(Status))
+@pytest.mark.for_each("status", get_args(Status))
 def test_every_status_word_is_understood(status: Status) -> None:
     """Each of the status words can be reported by a tool with an error, but for those that only a run can say."""
     told = returned("demo", {"status": status, "error": "broken"}, 1_000).status
@@ -81,7 +81,7 @@ def test_a_failure_is_bounded_and_can_be_encoded() -> None:
     assert "characters left out" in str(result.error)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("error", "status", "text"),
     [
         (ValueError("no"), "failed", "ValueError: no"),

@@ -150,7 +150,7 @@ class Squares(collections.abc.Mapping[int, int]):
         return self.size
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("value", "expected"),
     [
         (None, None),
@@ -352,11 +352,11 @@ HUGE: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", HUGE)
+@pytest.mark.for_each("kind", HUGE)
 def test_a_huge_value_costs_neither_seconds_nor_gigabytes(kind: str) -> None:
     """The work is bounded like the text: what will not be told is not encoded first."""
     value = HUGE[kind]()
-    started = time.perf_counter()
+    started = time.process_time()
     tracemalloc.start()
     text, was_cut, _ = rendered(value, ROOM // 10)
     peak = tracemalloc.get_traced_memory()[1]
@@ -364,7 +364,7 @@ def test_a_huge_value_costs_neither_seconds_nor_gigabytes(kind: str) -> None:
     assert was_cut
     assert len(text) <= ROOM // 10
     assert peak < 60_000_000
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20
 
 
 scalars = (
@@ -401,8 +401,8 @@ def test_any_value_fits_any_bound_as_valid_json(value: Any, max_chars: int) -> N
 TOKEN = "ghp_" + "Q7" * 18
 
 
-@pytest.mark.parametrize("max_chars", [150, 200, 240, 260, 300, 400, 5_000])
-@pytest.mark.parametrize(
+@pytest.mark.for_each("max_chars", [150, 200, 240, 260, 300, 400, 5_000])
+@pytest.mark.for_each(
     "value",
     [
         Node("x" * 90 + " " + TOKEN + " " + "y" * 5_000),

@@ -115,7 +115,7 @@ def context():
     CONTEXT.reset(token)
 
 
-@pytest.mark.parametrize("function", [*ALL, after_many, any_name], ids=lambda each: each.__name__)
+@pytest.mark.for_each("function", [*ALL, after_many, any_name], ids=lambda each: each.__name__)
 def test_no_model_is_asked_for_it(function):
     """The parameter is in no schema, and its text in no description."""
     tool = Tool(function)

@@ -146,7 +146,7 @@ def told(found: FunctionParameters, arguments: Any) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("hint", "given", "value"),
     [
         (Color, "blue", Color.BLUE),
@@ -214,7 +214,7 @@ def test_a_function_receives_real_python_values(hint: Any, given: Any, value: An
     assert (found, type(found)) == (value, type(value))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("hint", "schema"),
     [
         (Color, {"enum": ["red", "blue"], "type": "string", "description": "A color."}),
@@ -300,8 +300,8 @@ def test_the_docstring_wins_over_the_class_of_a_parameter() -> None:
 AWKWARD = ["func", "schema", "copy", "model_config", "json", "_x", "cls", "name", "arguments", "model_fields", "__x"]
 
 
-@pytest.mark.parametrize("name", AWKWARD)
-@pytest.mark.parametrize("hint", [int, Annotated[int, Field()]])
+@pytest.mark.for_each("name", AWKWARD)
+@pytest.mark.for_each("hint", [int, Annotated[int, Field()]])
 def test_no_parameter_name_clashes(name: str, hint: Any) -> None:
     """A parameter may have any name, whatever the libraries below use for themselves."""
     found = parameters(hint, name=name)
@@ -454,7 +454,7 @@ def test_local_types_can_refer_to_one_another() -> None:
     assert found == {"models": [Model(local=Local(Local()))]}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("hint", "given", "sentence"),
     [
         (
@@ -556,7 +556,7 @@ def test_arguments_are_never_changed() -> None:
     assert given == {"value": [{"x": "1", "y": None}]}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("hint", "possible"),
     [
         (str, True),
@@ -614,7 +614,7 @@ for _ in range(2_000):
     DEEP = {"items": DEEP}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "schema",
     [
         [],
@@ -652,7 +652,7 @@ def test_schemas_of_older_drafts_are_taken_without_strict_mode() -> None:
     assert found.strict_schema is None
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("schema", "given", "checked"),
     [
         ({"$ref": "#/$defs/Row"}, '{"x": 1}', {"x": 1}),

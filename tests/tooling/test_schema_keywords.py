@@ -54,7 +54,7 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "valid", "invalid", "words"), RULES, ids=[str(rule[0])[:60] for rule in RULES])
+@pytest.mark.for_each(("schema", "valid", "invalid", "words"), RULES, ids=[str(rule[0])[:60] for rule in RULES])
 def test_keywords(schema, valid, invalid, words):
     """A value that breaks a keyword is refused, with the rule; any other value is accepted."""
     for value in valid:

@@ -18,7 +18,7 @@ ROOT = {
 }
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("reference", "target"),
     [
         ("#", ROOT),
@@ -101,7 +101,7 @@ def texts(count, chars=1):
     return {"type": "string", "enum": [f"{number:0{chars}}" for number in range(count)]}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("schema", "is_strict"),
     [
         (closed(a=texts(1_000)), True),

@@ -67,7 +67,7 @@ def read(function: Any, *, without_first: bool = False) -> tuple[Parameter, ...]
     return reflection.parameters_of(found, function, "demo")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("function", "name", "names", "text"),
     [
         (documented, "documented", ["first", "second"], "Join two things."),
@@ -271,7 +271,7 @@ def test_docstrings_are_read_in_the_three_usual_styles(docstring: str) -> None:
     assert dict(found.parameters) == {"title": "What it is called,\nin part or whole.", "authors": "Who wrote it."}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "docstring",
     [
         None,

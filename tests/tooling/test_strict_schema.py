@@ -21,7 +21,7 @@ def closed(inner: Any, *, required: bool = True) -> Any:
     return None if found is None else found["properties"]["value"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("inner", "expected"),
     [
         ({"type": "string"}, {"type": "string"}),
@@ -48,7 +48,7 @@ def test_what_strict_mode_can_say_is_said(inner: Any, expected: Any) -> None:
     assert closed(inner) == expected
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "inner",
     [
         {},
@@ -135,7 +135,7 @@ def test_closing_a_schema_leaves_it_as_it_was() -> None:
     assert json.dumps(schema) == before
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("schema", "expected"),
     [
         ({}, True),
@@ -246,7 +246,7 @@ def test_what_is_required_but_not_described_has_no_strict_form() -> None:
     assert strict({"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x", "y"]}) is None
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("part", "told"),
     [
         ({"type": 5}, "'type' of '#/x' must not be a int"),

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from agentkit import Agent
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, UnknownTool
-from agentkit.levels import SafetyLevel
 from agentkit.testing import ScriptedLLM
 from agentkit.tooling.tool import Tool, tool
 from agentkit.tooling.toolset import Toolset
@@ -82,7 +82,7 @@ class Fielded:
 three = Toolset([add, fetch, remove])
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("items", "names"),
     [
         ((), ()),
@@ -126,7 +126,7 @@ def test_a_class_method_that_is_a_tool_is_found_inside_a_bound_method() -> None:
     assert Toolset([bound]).find("describe").invoke({"count": 1}).value == "Shelf"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("items", "told"),
     [
         ("web", r"tools= takes tools, e\.g\. tools=core_tools .* got the string 'web'; pass the tool itself"),

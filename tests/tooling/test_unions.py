@@ -116,7 +116,7 @@ ANSWERS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "given", "value"), ANSWERS)
+@pytest.mark.for_each(("kind", "given", "value"), ANSWERS)
 def test_member_of_an_answer(kind, given, value):
     """An answer is read as the member that it names, or whose fields it has, and is written so that it is read back."""
     output = OutputType.of(kind)
@@ -125,7 +125,7 @@ def test_member_of_an_answer(kind, given, value):
     assert "type" not in json.dumps(output.plain(value))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("kind", "given", "fault"),
     [
         (Flight | NoFlight, {"number": "A1", "price": "dear"}, "'price' should be a valid integer, unable to parse"),

@@ -7,8 +7,8 @@ import pytest
 
 import agentkit
 from agentkit import tools
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import UnknownTool
-from agentkit.levels import SafetyLevel
 from agentkit.tooling.tool import Tool
 from agentkit.tools.catalog import all_tools, default_tools, named
 from agentkit.tools.core import core_tools
@@ -22,7 +22,7 @@ SHIPPED = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(SHIPPED))
+@pytest.mark.for_each("name", sorted(SHIPPED))
 def test_a_tool_that_is_made_is_in_the_catalog(name):
     """Each tool of a module is chosen by its name; whoever imports it from agentkit gets it, or is told where it is."""
     shipped = SHIPPED[name]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from agentkit.levels import SafetyLevel
+from agentkit.decisions import SafetyLevel
 from agentkit.tools.core import calculator_tool, current_datetime_tool, json_parse_tool, string_length_tool
 
 WEEKDAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
@@ -101,11 +101,15 @@ def test_datetime_in_utc_by_another_name(name):
     assert current_datetime_tool(timezone=name)["timezone"] == "UTC"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("name", "hint"),
     [
         ("ho chi min", "did you mean Asia/Ho_Chi_Minh"),
         ("Asia/Tokio", "did you mean Asia/Tokyo"),
+        ("Asia\\Tokio", "did you mean Asia/Tokyo"),
+        ("Mumbay", "did you mean Asia/Kolkata"),
+        ("USA", "America/New_York or America/Chicago or America/Denver or America/Los_Angeles"),
+        ("Australia", "did you mean Australia/Sydney or"),
         ("Europe", "IANA name|did you mean"),
         ("07:00", "IANA name"),
         ("../../../etc/passwd", "IANA name"),
@@ -125,7 +129,7 @@ def test_unknown_time_zone_is_explained(name, hint):
     assert len(answer["error"]) < 200
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("name", "zone", "offsets"),
     [
         ("UTC+7", "UTC+07:00", ["+07:00"]),
@@ -160,6 +164,9 @@ def test_unknown_time_zone_is_explained(name, hint):
         ("München", "Europe/Berlin", ["+01:00", "+02:00"]),
         ("CAT", "Africa/Maputo", ["+02:00"]),
         ("Quito", "America/Guayaquil", ["-05:00"]),
+        ("TP.HCM", "Asia/Ho_Chi_Minh", ["+07:00"]),
+        ("Indochina Time", "Asia/Bangkok", ["+07:00"]),
+        ("L.A.", "America/Los_Angeles", ["-08:00", "-07:00"]),
     ],
 )
 def test_time_zone_is_found_by_offset_abbreviation_city_and_country(name, zone, offsets):
@@ -176,7 +183,7 @@ def test_no_zone_with_another_offset_is_suggested(name):
     assert "Etc/GMT" not in error
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("expression", "result", "note"),
     [
         ("log(1,000)", 6.907755278982137, "1,000 was read as the number 1000"),
@@ -208,7 +215,7 @@ def test_machine_without_time_zone_data():
     assert "pip install tzdata" in current_datetime_tool(timezone="Asia/Tokyo")["error"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "characters", "words", "lines"),
     [
         ("", 0, 0, 0),
@@ -258,7 +265,7 @@ def test_json_gives_the_error():
     assert answer == {"success": False, "error": "Line 1, column 3: remove the comma before the closing bracket."}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("expression", "result"),
     [
         ("1250 * 0.17", 212.5),

@@ -45,7 +45,7 @@ def command(*arguments):
     return process.stdout + process.stderr
 
 
-@pytest.mark.parametrize("text", COMMANDS["destroy"])
+@pytest.mark.for_each("text", COMMANDS["destroy"])
 def test_commands_that_destroy_must_be_confirmed(text):
     """Whatever its spelling, a command that deletes recursively or by force says so in its decision."""
     decision = judge_command(text, workspace="/workspace")
@@ -56,7 +56,7 @@ def test_commands_that_destroy_must_be_confirmed(text):
     assert (lost.destroys, lost.denied) == (decision.destroys, decision.denied)
 
 
-@pytest.mark.parametrize("text", COMMANDS["run"])
+@pytest.mark.for_each("text", COMMANDS["run"])
 def test_other_commands_need_no_confirmation(text):
     """A command that a run only asks about, or allows, runs when a program calls it."""
     decision = judge_command(text, workspace="/workspace")

@@ -6,9 +6,8 @@ import threading
 
 import pytest
 
-from agentkit.decisions import Verdict
+from agentkit.decisions import SafetyLevel, Verdict
 from agentkit.errors import Blocked
-from agentkit.levels import SafetyLevel
 from agentkit.tools.files import (
     checking,
     edit_file_in,

@@ -59,7 +59,7 @@ def test_nobody_else_can_call_it():
     assert "run by the provider" in HostedTool("web_search").invoke().error
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("given", "says"),
     [
         ({"kind": ""}, "takes the type of the tool"),

@@ -36,7 +36,7 @@ def remarks(text):
         return str(error)
 
 
-@pytest.mark.parametrize("row", VALID, ids=name_of)
+@pytest.mark.for_each("row", VALID, ids=name_of)
 def test_valid_text_gives_its_value(row):
     """A valid text gives its value; what was lost or taken off on the way is told."""
     reading = read_json(text_of(row))
@@ -47,13 +47,13 @@ def test_valid_text_gives_its_value(row):
     assert reading.repaired is row.get("repaired", False)
 
 
-@pytest.mark.parametrize("row", VALID, ids=name_of)
+@pytest.mark.for_each("row", VALID, ids=name_of)
 def test_value_can_be_written_again(row):
     """What was read can be encoded and written, whatever half characters the text had."""
     assert json.dumps(read_json(text_of(row)).data, ensure_ascii=False, allow_nan=False).encode("utf-8")
 
 
-@pytest.mark.parametrize("row", INVALID, ids=name_of)
+@pytest.mark.for_each("row", INVALID, ids=name_of)
 def test_fault_is_placed_and_explained(row):
     """A text that is no JSON is refused with line, column and what to do."""
     with pytest.raises(ToolError) as caught:
@@ -75,7 +75,7 @@ def test_only_text_is_read(value):
         read_json(value)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("opening", "piece", "closing"),
     [
         ("", "[", ""),
@@ -98,9 +98,9 @@ def test_only_text_is_read(value):
 )
 def test_hostile_text_is_bounded(opening, piece, closing):
     """Half a million hostile characters are read or refused at once, and the remarks stay short."""
-    started = time.perf_counter()
+    started = time.process_time()
     assert len(str(remarks(opening + piece * (500_000 // len(piece)) + closing))) < 500
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 @settings(max_examples=100)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentkit.levels import SafetyLevel
+from agentkit.decisions import SafetyLevel
 from agentkit.messages import READ_MORE
 from agentkit.tooling.results import returned, with_handle
 from agentkit.tools.output_store import read_more_tool

@@ -10,14 +10,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from agentkit.decisions import Label, Verdict
+from agentkit import Agent
+from agentkit.decisions import Label, SafetyLevel, Verdict
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 from agentkit.sandbox.guard.module_facades import TABLE
 from agentkit.sandbox.isolation import MECHANISMS
 from agentkit.sandbox.process import Confinement, command_boundary
-from agentkit.sandbox.python import python_boundary
-from agentkit.sandbox.watchdog import ProcessLimits
+from agentkit.sandbox.python import POOL, python_boundary
+from agentkit.sandbox.watchdog import MEGABYTE, ProcessLimits
+from agentkit.testing import ScriptedLLM, call
 from agentkit.tools.system import python_tool, python_tool_with, shell_tool, shell_tool_in
 from agentkit.workspace.workspace import Workspace
 
@@ -160,7 +161,7 @@ def test_code_returns_its_output():
     assert "error" not in result
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("code", "output"),
     [
         ("6 * 7", "42\n"),
@@ -172,6 +173,10 @@ def test_code_returns_its_output():
         ("```python\nprint(1)\n2\n```", "1\n2\n"),
         ("\n~~~ \r\n'a'\n~~~\n", "'a'\n"),
         ("````py\nprint('```')\n````\n\n", "```\n"),
+        ("Here is the code:\n\n```python\nprint(1)\n```\nIt prints 1.", "1\n"),
+        ("```json\n{}\n```\n1. Then\n   ```py\n   x = 2\n   ```\n   ```\n   x\n   ```", "2\n"),
+        ("```python\nprint(3)", "3\n"),
+        ('x = """\n```\nprint(4)\n```\n"""\nlen(x)', "18\n"),
     ],
 )
 def test_the_output_is_what_a_notebook_shows(code, output):
@@ -179,7 +184,7 @@ def test_the_output_is_what_a_notebook_shows(code, output):
     assert python_tool(code=code)["output"] == output
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("code", "words"),
     [
         ("print('x')\n1 / 0", "ZeroDivisionError"),
@@ -189,7 +194,8 @@ def test_the_output_is_what_a_notebook_shows(code, output):
         ("[].__class__.__base__.__subclasses__()", "line 1"),
         ("x" * 100_001, "100,001 bytes"),
         ("```python\n1 / 0\n```", "line 2: `1 / 0`"),
-        ("```python\n1\n```\n```python\n2\n```", "in one block or without a fence"),
+        ("So:\n```python\n1\n```\n```python\n1 / 0\n```", "line 6: `1 / 0`"),
+        ("```python\n\n```", "in one block or without a fence"),
         ("```bash\nls\n```", "write the Python code alone"),
     ],
 )
@@ -206,6 +212,111 @@ def test_code_that_runs_too_long_is_ended():
     result = python_tool_with(limits=ProcessLimits(timeout_seconds=0.5))(code="print('x')\nwhile True: pass")
     assert (result["status"], result["output"]) == ("timed_out", "x\n")
     assert "after 0.5 seconds" in result["error"]
+
+
+STATEFUL_LIMITS = ProcessLimits(
+    timeout_seconds=1.0,
+    memory_bytes=400 * MEGABYTE,
+    processes=8,
+    file_bytes=MEGABYTE,
+    scratch_bytes=MEGABYTE,
+    open_files=64,
+)
+
+
+def stateful_results(*codes, llm=None, **options):
+    """The values of the calls of a run that executes one code after another, with variables that are kept."""
+    python = python_tool_with(limits=STATEFUL_LIMITS, stateful=True)
+    llm = llm or ScriptedLLM(*(call("run_python", code=code) for code in codes), "Done.")
+    result = Agent("helper", [python], llm=llm, **options).run("Compute.")
+    return [used.result.value for used in result.tool_calls]
+
+
+def sandbox_workers():
+    """The live worker processes of this process."""
+    return {each.pid for each in psutil.Process().children() if each.is_running() and each.status() != "zombie"}
+
+
+def test_stateful_code_sees_earlier_calls_of_its_run():
+    """Variables, functions, classes and imports are kept from call to call of one run, also after an error."""
+    results = stateful_results(
+        "import math\nprices = [3, 4]\ndef total(): return math.fsum(prices)\nclass Sum:\n    value = 5",
+        "prices.append(Sum.value)\nrest = 1 / 0",
+        "print(total())",
+        "def broken(",
+        "total() + Sum().value",
+    )
+    assert [each["output"] for each in results] == ["", "", "12.0\n", "", "17.0\n"]
+    assert [each["variables"] for each in results] == ["kept"] * 5
+    assert "ZeroDivisionError" in results[1]["error"]
+    assert "Variables are kept" in results[1]["error"]
+    assert not any("note" in each for each in results)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [("while True: pass", "timed out after 1 seconds"), ("x = 'x' * 10**9", "ran out of memory")],
+)
+def test_stateful_code_that_is_ended_loses_its_variables(code, words):
+    """A call that is ended says that the variables are lost, and the next call starts without them."""
+    ended, after = stateful_results("x = 1", code, "x")[1:]
+    assert words in ended["error"]
+    assert "are lost: define again" in ended["error"]
+    assert ended["variables"] == "lost"
+    assert "NameError" in after["error"]
+    assert "began without the variables" in after["note"]
+
+
+def test_runs_have_their_own_variables():
+    """Each run has its own worker, which is ended with the run; the stateless tool keeps nothing."""
+    before, llm = sandbox_workers(), ScriptedLLM(call("run_python", code="secret = 1"), "Done.")
+    python = python_tool_with(limits=STATEFUL_LIMITS, stateful=True)
+    agent = Agent("helper", [python], llm=llm)
+    agent.run("Compute.")
+    assert sandbox_workers() - before <= {each.program.pid for _, each in POOL._waiting}
+    llm = ScriptedLLM(call("run_python", code="secret"), "Done.")
+    value = agent.run("And now?", llm=llm).tool_calls[0].result.value
+    assert "NameError" in value["error"]
+    assert "began without the variables" in value["note"]
+    assert "NameError" in python(code="secret")["error"]
+    plain = Agent("helper", [python_tool], llm=ScriptedLLM(*(call("run_python", code=c) for c in ("x = 1", "x")), "."))
+    assert "NameError" in plain.run("Compute.").tool_calls[1].result.value["error"]
+
+
+def test_stateful_calls_of_one_response_run_in_order():
+    """Calls of one response run one after another, synchronously and asynchronously; cancelling ends the worker."""
+    codes = [call("run_python", code=f"x = {'0' if n == 0 else 'x * 10 + ' + str(n)}\nx") for n in range(5)]
+    python = python_tool_with(limits=STATEFUL_LIMITS, stateful=True)
+    agent = Agent("helper", [python], llm=ScriptedLLM(codes, "Done."), remember=False)
+    assert [used.result.value["output"] for used in agent.run("Count.").tool_calls][-1] == "1234\n"
+    agent.llm = ScriptedLLM(codes, "Done.")
+    result = asyncio.run(agent.arun("Count."))
+    assert [used.result.value["output"] for used in result.tool_calls][-1] == "1234\n"
+
+
+def test_stateful_code_is_judged_like_any_other(monkeypatch):
+    """The policy decides on every call, and a container, which runs one call, is refused with the reason."""
+    python, answers = python_tool_with("off", STATEFUL_LIMITS, stateful=True), [True, False]
+    llm = ScriptedLLM(call("run_python", code="x = 1"), call("run_python", code="x"), "Done.")
+    agent = Agent("helper", [python], llm=llm, approve=lambda _: answers.pop(0), safety="system")
+    assert [used.result.status for used in agent.run("Compute.").tool_calls] == ["ok", "denied"]
+    assert not answers
+    monkeypatch.setenv("AGENTKIT_SANDBOX", "docker")
+    decision = python_tool_with(stateful=True).judge({"code": "1"})
+    assert decision.denied
+    assert "Docker container" in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("command", "status"), [("cat notes.txt; exit 3", "failed"), ("false", "failed"), ("cat notes.txt", "ok")]
+)
+def test_a_command_with_a_non_zero_exit_code_is_a_failed_call(shell, tmp_path, command, status):
+    """The call has failed, as a test run does, and the model reads the output and the code."""
+    llm = ScriptedLLM(call("run_shell", command=command), "Done.")
+    (used,) = Agent("helper", [shell], llm=llm, workspace=tmp_path).run("Test.").tool_calls
+    assert (used.result.status, used.result.error) == (status, None)
+    assert used.result.value["output"] == ("" if command == "false" else "hello\n")
+    assert f'"return_code": {used.result.value["return_code"]}' in llm.requests[1].messages[-1].content
 
 
 def test_contained_code_runs_unasked():

@@ -54,7 +54,7 @@ def test_streamed_chunks_have_no_line():
     assert not is_logged(events.TextDelta("a"))
 
 
-@pytest.mark.parametrize("event", SAID, ids=lambda event: type(event).__name__)
+@pytest.mark.for_each("event", SAID, ids=lambda event: type(event).__name__)
 def test_content_is_told_on_wish_alone(event):
     """What was said stands in a line when that is wished for, and is a length or nothing otherwise."""
     assert SECRET not in json.dumps(told(event))

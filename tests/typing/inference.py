@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, assert_type
 
-from agentkit import Agent, ApprovalRequest, RunContext, RunFinished, RunResult, tool
+from agentkit import Agent, ApprovalRequest, RunContext, RunFinished, RunResult, Tool, core_tools, tool
 from agentkit.testing import ScriptedLLM
 
 
@@ -61,6 +62,25 @@ def order(run: RunContext[Shop]) -> str:
 
 
 @tool
+def sell(run: RunContext[Shop], item: str) -> str:
+    """A tool that needs a shop."""
+    return f"{item} in {run.value.city}"
+
+
+def count(run: RunContext[Shop], item: str) -> int:
+    """A function that needs a shop."""
+    return len(item) + len(run.value.city)
+
+
+class Till:
+    """Has a method that can be a tool."""
+
+    def pay(self, euros: int) -> str:
+        """Pay."""
+        return f"{euros} EUR"
+
+
+@tool
 def add(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b
@@ -96,6 +116,28 @@ def contexts() -> None:
     Agent("helper").run("Hi!", context=Library(3))
     free: Agent[str] = Agent("helper")
     free.run("Hi!", context=Shop("Hue"))
+
+
+def tools() -> None:
+    """Tools whose first parameter is the context have its type, and so have agents that use them."""
+    named: list[Tool[..., Any, Shop]] = [sell, Tool(count, "count").renamed("number")]
+    other: Tool[..., Any, Library] = sell  # error
+    assert_type(Agent("helper", named), Agent[str, Shop])
+    assert_type(Agent("helper", other).run("Hi!"), RunResult[str])
+    assert_type(tool(level="safe")(count)(RunContext(Shop("Hue")), "hat"), int)
+    assert_type(Agent("helper", [sell]), Agent[str, Shop])
+    Agent("helper", [sell]).run("Hi!", context=Branch("Hue"))
+    Agent("helper", [sell]).run("Hi!", context=Library(3))  # error
+    Agent("helper", [sell], context=Library(3))  # error
+    Agent("helper", [sell], approve=owner, output_type=Flight).run("Hi!", context=Library(3))  # error
+    Agent("helper", [sell], instruction=order).run("Hi!", context=Library(3))  # error
+    Agent("helper", [sell, add, Till().pay, partial(count, item="hat"), Agent("other"), core_tools])
+    Agent("helper", [add, add.when(lambda: True)]).run("Hi!", context=Library(3))
+    Agent("helper", core_tools).run("Hi!", context=Library(3))
+    Agent("helper", Till().pay).run("Hi!", context=Library(3))
+    llm.complete("Hi!", tools=[add])
+    Agent("helper", [5])  # error
+    sell(RunContext(Library(3)), "hat")  # error
 
 
 def arguments() -> None:

@@ -25,7 +25,7 @@ from agentkit.workspace.safe_open import (
 ROOT = "/home/user/work"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("path", "names"),
     [
         ("a.txt", ("a.txt",)),
@@ -59,7 +59,7 @@ def test_backslashes_separate_names_on_windows(path, names):
     assert components(path, r"C:\work", windows=True) == names
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("path", "error"),
     [
         *((path, Blocked) for path in (r"..\x", r"a\..\..\x", r"D:\work\a", r"C:\works", r"\\host\a", r"\a", "C:a")),

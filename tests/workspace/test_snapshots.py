@@ -51,7 +51,7 @@ def test_git_can_apply_the_diff(old, new, path, tmp_path_factory):
     assert (tmp_path / path).read_bytes() == new.encode() if new else not (tmp_path / path).exists()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("before", "after", "text"),
     [
         (ABSENT, file("a\n"), "new file mode 100644\n--- /dev/null\n+++ b/f.txt\n@@ -0,0 +1 @@\n+a\n"),

@@ -156,7 +156,7 @@ def test_direct_changes_are_undone_together(workspace, tmp_path):
 
 def test_nothing_changed_is_nothing_to_undo(workspace):
     """Undoing nothing is not an error."""
-    assert str(workspace.undo()) == "There was nothing to undo."
+    assert str(workspace.undo()) == "Nothing to undo."
 
 
 def test_many_undone_files_are_not_all_named(workspace):

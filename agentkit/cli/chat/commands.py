@@ -17,9 +17,9 @@ from agentkit.cli.export import save, summary_line
 from agentkit.cli.options import CODE
 from agentkit.cli.sessions import undo_text
 from agentkit.cli.terminal import line_text
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import AgentKitError, ConfigError, SessionError
 from agentkit.event_rendering import count_text, suggestion, tokens_text
-from agentkit.levels import SafetyLevel
 from agentkit.messages import AssistantMessage, UserMessage
 from agentkit.redaction import redact
 from agentkit.sessions.session import Session
@@ -32,7 +32,7 @@ _COMMAND = re.compile(r"/([a-z?]\w*)(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 _MOST_SHOWN_CHARS = 300
 _KEYS = """\
 Enter sends, Alt-Enter or Ctrl-J begins a new line, Tab completes, Up recalls earlier input.
-Ctrl-C stops an answer; pressed twice on an empty line, or Ctrl-D, it exits. A line that begins with // is a prompt."""
+Ctrl-C stops an answer; twice at an empty prompt, or Ctrl-D, leaves. Begin a prompt with / by typing //."""
 
 Next = str | Resumption | None
 """The prompt or resumption to run after a command; None if nothing is to be run."""
@@ -108,9 +108,9 @@ def _arguments(name: str, place: str | None) -> Iterator[tuple[str, str]]:
 
 
 _LEVELS: Mapping[SafetyLevel, str] = {
-    SafetyLevel.SAFE: "only computing tools run without approval",
-    SafetyLevel.NETWORK: "tools that read the web also run without approval",
-    SafetyLevel.SYSTEM: "tools that change this machine also run without approval",
+    SafetyLevel.SAFE: "only computing runs without approval",
+    SafetyLevel.NETWORK: "computing and reading the web run without approval",
+    SafetyLevel.SYSTEM: "changes to this machine run without approval too",
 }
 
 
@@ -154,10 +154,7 @@ def _model(conversation: ChatState, front: Front, argument: str) -> Next:
     return None
 
 
-OFFLINE = (
-    "The offline model passes simple requests on to tools and reports the results. It does not chat, and reads only "
-    "your last message."
-)
+OFFLINE = "The offline model calls tools for simple requests. It does not chat, and reads only your last message."
 
 
 def _safety(conversation: ChatState, front: Front, argument: str) -> Next:
@@ -165,7 +162,7 @@ def _safety(conversation: ChatState, front: Front, argument: str) -> Next:
         conversation.change(safety=argument)
         front.approvals.revoke()
     level: SafetyLevel = conversation.settings.of("safety")
-    front.tell(f"{level.name}: {_LEVELS[level]}; other calls need your approval; denied calls stay denied.")
+    front.tell(f"{level.name}: {_LEVELS[level]}. Other calls need it, and denied calls stay denied.")
     for folder in front.approvals.folders:
         front.tell(f"All changes in {folder} are approved. To revoke that: /safety {level.name.lower()}")
     return None
@@ -177,7 +174,11 @@ def _session(conversation: ChatState, front: Front, argument: str) -> Next:
         conversation.switch(Session.open(conversation.order.place, rest.strip()) if rest.strip() else None)
         front.tell(f"Began {conversation.name!r}." if rest else "A new conversation begins with your next prompt.")
     elif word == "rename":
-        _rename(conversation, front, rest.strip())
+        name = rest.strip()
+        if not name or conversation.session is None:
+            raise SessionError("Nothing was renamed. Ask something first, and then: /session rename NAME")
+        conversation.session.rename(name)
+        front.tell(f"This session is now {conversation.session.name!r}.")
     elif argument:
         begin = f" To begin one: /session new {argument}"
         conversation.switch(configured_session(conversation.order.place, argument, begin))
@@ -185,13 +186,6 @@ def _session(conversation: ChatState, front: Front, argument: str) -> Next:
     else:
         _list(conversation, front)
     return None
-
-
-def _rename(conversation: ChatState, front: Front, name: str) -> None:
-    if not name or conversation.session is None:
-        raise SessionError("There is no conversation to rename yet. Send a prompt first, then: /session rename NAME")
-    conversation.session.rename(name)
-    front.tell(f"This session is now {conversation.session.name!r}.")
 
 
 def _list(conversation: ChatState, front: Front) -> None:
@@ -297,14 +291,14 @@ def _quit(_conversation: ChatState, _front: Front, _argument: str) -> Next:
 
 COMMANDS: Mapping[str, ChatCommand] = {
     "help": ChatCommand(_help, "", "list the commands"),
-    "tools": ChatCommand(_tools, "[NAME ...]", "the model's tools; with names, only these"),
-    "model": ChatCommand(_model, "[NAME]", "show the model; with a name, switch to another model"),
-    "safety": ChatCommand(_safety, "[LEVEL]", "the level that runs without approval: safe, network or system"),
-    "session": ChatCommand(_session, "[NAME]", "list sessions; switch to one; also: new, rename NAME"),
-    "cost": ChatCommand(_cost, "", "tokens and money"),
+    "tools": ChatCommand(_tools, "[NAME ...]", "list the tools; with names, offer only these"),
+    "model": ChatCommand(_model, "[NAME]", "show the model; with a name, change it"),
+    "safety": ChatCommand(_safety, "[LEVEL]", "what runs without approval: safe, network or system"),
+    "session": ChatCommand(_session, "[NAME]", "list the sessions, or open one; also: new, rename NAME"),
+    "cost": ChatCommand(_cost, "", "show tokens and cost"),
     "undo": ChatCommand(_undo, "[-y]", "undo the changes of the last run"),
-    "retry": ChatCommand(_retry, "", "repeat the last prompt, without its answer"),
-    "resume": ChatCommand(_resume, "", "continue a run that did not end"),
+    "retry": ChatCommand(_retry, "", "ask the last prompt again, without its answer"),
+    "resume": ChatCommand(_resume, "", "resume a run that was stopped or waits for you"),
     "edit": ChatCommand(_edit, "[TEXT]", "write a prompt in your editor"),
     "save": ChatCommand(_save, "FILE", "write the conversation: .md Markdown, .jsonl JSON lines"),
     "clear": ChatCommand(_clear, "", "begin a new conversation on an empty screen"),

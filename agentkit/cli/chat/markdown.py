@@ -134,11 +134,13 @@ def blocks(source: str) -> list[MarkdownBlock]:
 
 def steadied(source: str) -> str:
     """A block that is still streaming, without the parts whose rendering would change with more text."""
-    if _is_fence(source):
+    if source.lstrip(" ").startswith(("```", "~~~")):
         return re.sub(r"\n[ ]{0,3}(`+|~+)$", "\n", source)
     lines = source.rstrip("\n").split("\n")
     if lines[0].lstrip().startswith("|"):
-        return _steadied_table(lines, is_whole=source.endswith("\n"))
+        # The complete rows, once there are enough to recognise a table
+        rows = lines if source.endswith("\n") else lines[:-1]
+        return "\n".join(rows) if len(rows) > 1 else ""
     text = re.sub(r"(?:(?<=\n)|^)[ ]{0,3}(?:[-+*=#>~]+|\d+[.)]?)[ ]*$", "", source)
     text = re.sub(r"!?\[([^\]\n]*)(?:\]\([^)\s]*)?$", r"\1", text)
     text = re.sub(r"(?<!\\)[*_`~]+$", "", text)
@@ -152,16 +154,6 @@ def _closers(text: str) -> str:
         return "`"
     without_code = re.sub(r"`[^`]*`", "", paragraph)
     return "**" if without_code.count("**") % 2 and not without_code.endswith((" ", "\n")) else ""
-
-
-def _steadied_table(lines: list[str], *, is_whole: bool) -> str:
-    """The complete rows, once there are enough to recognise a table."""
-    rows = lines if is_whole else lines[:-1]
-    return "\n".join(rows) if len(rows) > 1 else ""
-
-
-def _is_fence(source: str) -> bool:
-    return source.lstrip(" ").startswith(("```", "~~~"))
 
 
 def _diff_style(line: str) -> str:

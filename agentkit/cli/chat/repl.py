@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import cache, partial
 from itertools import chain
 from types import FrameType
@@ -134,7 +134,7 @@ class ChatDispatcher:
         level = conversation.settings.of("safety").name.lower()
         if self._front.approvals.folders:
             level += " + changes in this workspace"
-        parts = [conversation.llm.model, level]
+        parts = [_model_name(conversation.llm), level]
         cost = cost_of(conversation.usage)
         parts += [str(cost).partition(" (")[0]] if cost is not None and cost.dollars else []
         return " · ".join([*parts, "/help"])
@@ -173,18 +173,15 @@ class ChatDispatcher:
             front.tell(_STOPPED, "yellow")
         finally:
             front.rest()
-        self._tell_changes()
-        if conversation.result is None:
-            return INTERRUPTED
-        return self._tell_end(conversation.result, conversation.session or Session())
-
-    def _tell_changes(self) -> None:
         changes = self.conversation.changes()
         if changes:
             self._front.diff(changes)
         if changes and self._is_person:
             is_dry = self.conversation.order.dry_run
-            self._front.tell("No changes were made: --dry-run." if is_dry else "/undo reverts this.", "dim")
+            self._front.tell("Nothing of this was done: --dry-run." if is_dry else "To undo this: /undo", "dim")
+        if conversation.result is None:
+            return INTERRUPTED
+        return self._tell_end(conversation.result, conversation.session or Session())
 
     def _tell_end(self, result: RunResult[str], session: Session) -> int:
         if not self._is_person:
@@ -205,7 +202,13 @@ class ChatDispatcher:
 HISTORY = "chat-history"
 """The file in the state folder that stores the input history."""
 
-_LEAVE = "To exit, press Ctrl-C once more, or Ctrl-D."
+
+def _model_name(llm: LLM) -> str:
+    """The model's name in the status line."""
+    return "offline model" if llm.provider == "offline" else llm.model
+
+
+_LEAVE = "To leave, press Ctrl-C once more, or Ctrl-D."
 
 
 def talk(order: AskOptions) -> int:
@@ -217,7 +220,11 @@ def talk(order: AskOptions) -> int:
         _ = settings.tools
     llm = settings.llm()
     can_draw = is_terminal(sys.stdin) and is_terminal(sys.stdout) and not order.as_json
-    with _recording(order):
+    with ExitStack() as recording:
+        if order.record is not None:
+            from agentkit.testing.scripted_llm import record
+
+            recording.enter_context(record(order.record))
         return (_at_terminal if can_draw else _through_lines)(order, settings, llm)
 
 
@@ -239,7 +246,7 @@ def _at_terminal(order: AskOptions, settings: Settings, llm: LLM) -> int:
         front = TerminalFrontend(keyboard, yes=order.yes, kept=_kept(order))
         return ChatDispatcher(order, settings, llm, front, is_person=True)
 
-    start = f"{llm.model} · {settings.of('safety').name.lower()} · /help"
+    start = f"{_model_name(llm)} · {settings.of('safety').name.lower()} · /help"
     with typing(is_seen=False):
         keyboard = Keyboard(
             None if settings.of("session") == "" else state_folder() / HISTORY,
@@ -347,15 +354,3 @@ def _load(llm: LLM) -> None:
     _ = screen
     load()
     llm.prepare()
-
-
-@contextmanager
-def _recording(order: AskOptions) -> Iterator[None]:
-    """Record the block if --record is given."""
-    if order.record is None:
-        yield
-        return
-    from agentkit.testing.scripted_llm import record
-
-    with record(order.record):
-        yield

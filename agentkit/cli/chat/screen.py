@@ -110,7 +110,12 @@ class Writing:
         self._pending += text
         now = time.monotonic()
         if now >= self._next_drawing:
-            self._settle()
+            # Make the blocks final that are followed by another
+            whole, newline, rest = self._pending.rpartition("\n")
+            *done, last = blocks(whole + newline) or [MarkdownBlock("")]
+            if done:
+                self._live.keep([line for block in done for line in self._block(block.source, block.item)])
+                self._pending = last.source + rest
             self._live.show(self._growing())
             self._next_drawing = now + max(_LEAST_SECONDS, _SHARE * (time.monotonic() - now))
 
@@ -118,14 +123,6 @@ class Writing:
         """Render the remaining text as final."""
         self._live.keep([line for block in blocks(self._pending) for line in self._block(block.source, block.item)])
         self._pending = ""
-
-    def _settle(self) -> None:
-        """Make the blocks final that are followed by another."""
-        whole, newline, rest = self._pending.rpartition("\n")
-        *done, last = blocks(whole + newline) or [MarkdownBlock("")]
-        if done:
-            self._live.keep([line for block in done for line in self._block(block.source, block.item)])
-            self._pending = last.source + rest
 
     def _growing(self) -> list[Line]:
         """The lines of the incomplete text."""

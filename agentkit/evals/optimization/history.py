@@ -21,15 +21,16 @@ from agentkit.errors import ConfigError, SessionError
 from agentkit.evals.case import Case
 from agentkit.evals.checkpoint import AppendOnlyFile
 from agentkit.evals.optimization.candidates import Candidate, FailedCase, failure_of, with_texts
-from agentkit.evals.optimization.proposals import Proposer, stop_of
 from agentkit.evals.optimization.search import (
     CaseMeasurement,
     EvaluatedCandidate,
     Measure,
     Proposal,
     Propose,
+    Proposer,
     SearchStopped,
     Step,
+    stop_of,
 )
 from agentkit.evals.suite import Suite
 from agentkit.evals.trial import Trial

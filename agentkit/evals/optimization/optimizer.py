@@ -29,8 +29,7 @@ from agentkit.evals.optimization.history import (
     check_prices,
     given_price,
 )
-from agentkit.evals.optimization.proposals import Proposer, Writer
-from agentkit.evals.optimization.search import KEPT, EvaluatedCandidate, Search, SearchStopped
+from agentkit.evals.optimization.search import KEPT, EvaluatedCandidate, Proposer, Search, SearchStopped, Writer
 from agentkit.evals.run_config import standing_order
 from agentkit.evals.suite import Suite
 from agentkit.event_rendering import count_text
@@ -279,7 +278,13 @@ def halves_of(suite: Suite, held_out: float | Suite) -> dict[str, DatasetHalf]:
     same prompt stay together.
     """
     if isinstance(held_out, Suite):
-        _refuse_shared(suite, held_out)
+        known = {case.text for case in suite.cases}
+        shared = next((case for case in held_out.cases if case.text in known), None)
+        if shared is not None:
+            raise ConfigError(
+                f"The case {shared.id!r} is held out, and its prompt is among the training cases, too; "
+                "what is held out must be new to the search."
+            )
         return {TRAIN: DatasetHalf(suite, suite.cases), HELD_OUT: DatasetHalf(held_out, held_out.cases)}
     if not isinstance(held_out, int | float) or not 0 < held_out < 1:
         raise ConfigError(f"held_out= takes a share between 0 and 1, or a Suite. Got {held_out!r:.200}.")
@@ -332,16 +337,6 @@ def _improved(world: SearchEnvironment, search: Search) -> Improvement[Any]:
         if not isinstance(after, SearchStopped):
             gain = Gain.of([(before[case].score, after[case].score) for case in held])
     return Improvement.of(world.agent, search, world.lineage, gain, given_price(world.limits))
-
-
-def _refuse_shared(suite: Suite, held_out: Suite) -> None:
-    known = {case.text for case in suite.cases}
-    shared = next((case for case in held_out.cases if case.text in known), None)
-    if shared is not None:
-        raise ConfigError(
-            f"The case {shared.id!r} is held out, but its prompt is also among the training cases; held-out cases must "
-            "be new to the search."
-        )
 
 
 def _key(agent: Agent[Any], original: Candidate, halves: dict[str, DatasetHalf], settings: OptimizerConfig) -> str:

@@ -156,19 +156,12 @@ class PostgresChunkStore(SQLChunkStore):
     def put(self, space: str, stored: StoredDocument) -> None:
         """Store a document, replacing the one of the same source, in one transaction."""
         document = stored.document
-        values = (
-            document.title,
-            document.kind,
-            document.fingerprint,
-            document.added,
-            json.dumps(dict(document.metadata)),
-        )
         if stored.vectors:
             self._server.prepare_vectors(_index_of(stored.vectors))
         with self._server.writing() as connection:
             connection.execute(_LOCK, (f"{space}\n{document.source}",))
             connection.execute(_FORGET, (space, [document.source]))
-            row = connection.execute(_PUT, (space, document.source, *values)).fetchall()[0][0]
+            row = connection.execute(_PUT, (space, *stored.row)).fetchall()[0][0]
             for number, piece in enumerate(stored.pieces):
                 above, text = indexed(heading_of(document, piece)), indexed(piece.text)
                 place = (piece.section, piece.first_line, piece.last_line, piece.page)

@@ -142,16 +142,9 @@ class SQLiteChunkStore(SQLChunkStore):
         document = stored.document
         words = [(heading_of(document, piece), indexed(piece.text)) for piece in stored.pieces]
         vectors = [_packed(vector) for vector in stored.vectors] if stored.vectors else [None] * len(words)
-        values = (
-            document.title,
-            document.kind,
-            document.fingerprint,
-            document.added,
-            json.dumps(dict(document.metadata)),
-        )
         with self._file.writing() as connection:
             _forget(connection, space, document.source)
-            row = connection.execute(_PUT, (space, document.source, *values)).lastrowid
+            row = connection.execute(_PUT, (space, *stored.row)).lastrowid
             for piece, (heading, text), vector in zip(stored.pieces, words, vectors, strict=True):
                 place = (piece.section, piece.first_line, piece.last_line, piece.page)
                 number = connection.execute(_PUT_PASSAGE, (row, piece.text, *place, vector)).lastrowid

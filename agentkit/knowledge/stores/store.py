@@ -36,6 +36,12 @@ class StoredDocument:
     pieces: Sequence[ChunkDraft]
     vectors: Sequence[Vector] | None = None
 
+    @property
+    def row(self) -> tuple[Any, ...]:
+        """The values of the document's row after its space: source, title, kind, fingerprint, time, metadata."""
+        each = self.document
+        return each.source, each.title, each.kind, each.fingerprint, each.added, json.dumps(dict(each.metadata))
+
 
 class ChunkStore(Protocol):
     """Stores documents in independent spaces. Any thread and process can use it at any time.

@@ -65,7 +65,8 @@ def root_object(schema: Mapping[str, Any]) -> tuple[Schema, str]:
     The properties of all alternatives are offered; only those that every alternative requires stay required.
     """
     merged = _merged(dict(schema), schema, 0)
-    note = _note({name: schema[name] for name in _ROOT_KEYWORDS if name in schema and name != "allOf"})
+    removed = {name: schema[name] for name in _ROOT_KEYWORDS if name in schema and name != "allOf"}
+    note = _note(removed) if removed else ""
     kept = {name: value for name, value in merged.items() if name not in _ROOT_KEYWORDS and name != "$ref"}
     return {**kept, "type": "object", "properties": kept.get("properties", {})}, note
 
@@ -126,9 +127,7 @@ def _choices(schema: Any) -> list[str]:
 
 
 def _note(constraints: Mapping[str, Any]) -> str:
-    """A sentence in brackets on removed constraints; empty if there are no constraints."""
-    if not constraints:
-        return ""
+    """A sentence in brackets on removed constraints."""
     written = "; ".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in constraints.items())
     return f"(Must fit {written})" if len(written) <= _MAX_NOTE_CHARS else f"(Must fit {written[:_MAX_NOTE_CHARS]}…)"
 
@@ -137,6 +136,8 @@ class SchemaRewriter:
     """Rewrites one schema for a receiver. `renamed` maps the names of properties that were changed to the originals."""
 
     def __init__(self, receiver: Receiver) -> None:
+        is_restricted = receiver.string_choices or receiver.single_types or not receiver.references or receiver.keywords
+        self._has_rules = is_restricted or receiver.formats is not None or receiver.known_keywords is not None
         self._receiver = receiver
         self.renamed: dict[str, str] = {}
         self._root: Schema = {}
@@ -166,15 +167,32 @@ class SchemaRewriter:
         if "$ref" in schema and not self._receiver.references:
             return self._expanded(schema)
         new = _well_formed(schema)
-        notes = [change(new) for change in (self._adapt_types, self._adapt_choices, self._adapt_format)]
-        self._adapt_arrays(new)
+        if self._has_rules:
+            new = self._adapted(new)
+        else:
+            _adapt_arrays(new)
+        self._descend(new)
+        return new
+
+    def _descend(self, new: Schema) -> None:
+        for key in new.keys() & {*NAMED, "definitions"}:
+            new[key] = {name: self._node(inner) for name, inner in new[key].items()}
+        for key in new.keys() & {*LISTED}:
+            new[key] = [self._node(inner) for inner in new[key]]
+        for key in new.keys() & {*SINGLE}:
+            new[key] = new[key] if isinstance(new[key], bool) else self._node(new[key])
+        if self._receiver.property_names and "properties" in new:
+            self._rename_properties(new)
+
+    def _adapted(self, new: Schema) -> Schema:
+        """One level of a schema with the rules of the receiver applied; its description states what was removed."""
+        self._adapt_types(new)
+        notes = [self._adapt_choices(new), self._adapt_format(new)]
+        _adapt_arrays(new)
         notes.append(self._drop_refused(new))
         if text := " ".join(filter(None, notes)):
             new["description"] = f"{new.get('description', '')} {text}".strip()
-        if self._receiver.single_types and "anyOf" in new:
-            new = _bare_alternatives(new)
-        self._descend(new)
-        return new
+        return _bare_alternatives(new) if self._receiver.single_types and "anyOf" in new else new
 
     def _expanded(self, schema: Schema) -> Any:
         """A reference replaced by its target; recursion ends after a few levels with any value."""
@@ -190,7 +208,7 @@ class SchemaRewriter:
         finally:
             self._open.pop()
 
-    def _adapt_types(self, new: Schema) -> str:
+    def _adapt_types(self, new: Schema) -> None:
         """Replace a list of types by alternatives, and `oneOf` by `anyOf`, where the originals are refused."""
         if self._refuses("oneOf") and "oneOf" in new and "anyOf" not in new:
             new["anyOf"] = new.pop("oneOf")
@@ -199,7 +217,7 @@ class SchemaRewriter:
             new.update({key: value for key, value in only.items() if key not in new})
         kinds = new.get("type")
         if not self._receiver.single_types or not isinstance(kinds, list):
-            return ""
+            return
         del new["type"]
         if len(kinds) == 1:
             new["type"] = kinds[0]
@@ -208,7 +226,6 @@ class SchemaRewriter:
             inner = dict(new)
             new.clear()
             new.update(about, anyOf=[_of_type(inner, kind) for kind in kinds])
-        return ""
 
     def _refuses(self, keyword: str) -> bool:
         known = self._receiver.known_keywords
@@ -237,40 +254,19 @@ class SchemaRewriter:
             return ""
         return f"(format: {new.pop('format')})"
 
-    def _adapt_arrays(self, new: Schema) -> None:
-        """State what the items of an array are: anything, or what a fixed tuple has in its places."""
-        kinds = new.get("type")
-        is_array = "array" in (kinds if isinstance(kinds, list) else [kinds]) or "prefixItems" in new
-        if not is_array or isinstance(new.get("items"), dict):
-            return
-        places = new.get("prefixItems", ())
-        if new.get("items") is False:
-            new.setdefault("maxItems", len(places))
-        new["items"] = _either(places) if places else {}
-
     def _drop_refused(self, new: Schema) -> str:
         known = self._receiver.known_keywords
         refused = self._receiver.keywords & new.keys() | (set() if known is None else new.keys() - known)
         dropped = {name: new.pop(name) for name in sorted(refused)}
-        return _note({name: value for name, value in dropped.items() if name not in _SILENT and name[:2] != "x-"})
-
-    def _descend(self, new: Schema) -> None:
-        for key in new.keys() & {*NAMED, "definitions"}:
-            new[key] = {name: self._node(inner) for name, inner in new[key].items()}
-        for key in new.keys() & {*LISTED}:
-            new[key] = [self._node(inner) for inner in new[key]]
-        for key in new.keys() & {*SINGLE}:
-            new[key] = new[key] if isinstance(new[key], bool) else self._node(new[key])
-        if "properties" in new:
-            self._rename_properties(new)
+        told = {name: value for name, value in dropped.items() if name not in _SILENT and name[:2] != "x-"}
+        return _note(told) if told else ""
 
     def _rename_properties(self, new: Schema) -> None:
         """Rename properties whose names are refused; their descriptions state the original names."""
         pattern = self._receiver.property_names
-        changed = {name: name for name in new["properties"] if pattern and not re.fullmatch(pattern, name)}
+        changed = {name: sendable_property(name) for name in new["properties"] if not re.fullmatch(pattern, name)}
         if not changed:
             return
-        changed = {name: sendable_property(name) for name in changed}
         self.renamed |= {sent: name for name, sent in changed.items()}
         new["properties"] = {
             changed.get(name, name): _titled(inner, name) if name in changed else inner
@@ -278,6 +274,18 @@ class SchemaRewriter:
         }
         if "required" in new:
             new["required"] = [changed.get(name, name) for name in new["required"]]
+
+
+def _adapt_arrays(new: Schema) -> None:
+    """State what the items of an array are: anything, or what a fixed tuple has in its places."""
+    kinds = new.get("type")
+    is_array = "array" in (kinds if isinstance(kinds, list) else [kinds]) or "prefixItems" in new
+    if not is_array or isinstance(new.get("items"), dict):
+        return
+    places = new.get("prefixItems", ())
+    if new.get("items") is False:
+        new.setdefault("maxItems", len(places))
+    new["items"] = _either(places) if places else {}
 
 
 def _concise(schema: Schema) -> Schema:
@@ -361,6 +369,7 @@ def keywords_in(schema: Any) -> Iterator[str]:
 
 
 _MAX_CACHED = 2_000
+_UNCHANGED: Mapping[str, str] = {}
 _DIGEST_CHARS = 8
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _CONTENTS = frozenset({"output", "content", "parts"})
@@ -406,18 +415,19 @@ class _ConvertedTool:
 class Converter:
     """Converts requests for one receiver. Converted tools are cached, so that their encodings can be, too.
 
-    `origin` identifies the endpoint: data of other providers in messages is not sent to it.
+    `origin` identifies the endpoint: data of other providers in messages is not sent to it. `is_strict` means that it
+    enforces schemas.
     """
 
-    def __init__(self, receiver: Receiver, origin: str = "") -> None:
-        self.receiver, self._origin = receiver, origin
+    def __init__(self, receiver: Receiver, origin: str = "", *, is_strict: bool = True) -> None:
+        self.receiver, self._origin, self._is_strict = receiver, origin, is_strict
         self._tools: dict[int, tuple[ToolSpec, _ConvertedTool]] = {}
         self._outputs: dict[int, tuple[OutputSchema, OutputSchema, Mapping[str, str]]] = {}
 
     def message(self, message: Message | ToolSpec) -> Message | ToolSpec:
         """A message with ids that the receiver accepts, and without the data of other providers."""
         if isinstance(message, ToolMessage):
-            call_id = self._id(message.call_id)
+            call_id = sendable_id(message.call_id, self.receiver.call_ids, self.receiver.call_id_chars)
             return message if call_id == message.call_id else replace(message, call_id=call_id)
         if isinstance(message, UserMessage) and message.name and not self._takes(message.name):
             content = message.content
@@ -426,13 +436,18 @@ class Converter:
         return self._answer(message) if isinstance(message, AssistantMessage) else message
 
     def _answer(self, message: AssistantMessage) -> AssistantMessage:
+        if not (message.extra or message.tool_calls or message.name):
+            return message
         if message.origin != self._origin and (message.extra or any(call.extra for call in message.tool_calls)):
             calls = tuple(replace(call, extra={}) for call in message.tool_calls)
             message = replace(message, extra={}, tool_calls=calls)
         if message.name and not self._takes(message.name):
             message = replace(message, name="")
-        calls = tuple(replace(call, id=self._id(call.id)) for call in message.tool_calls)
-        return message if calls == message.tool_calls else replace(message, tool_calls=calls)
+        ids = [sendable_id(call.id, self.receiver.call_ids, self.receiver.call_id_chars) for call in message.tool_calls]
+        if ids == [call.id for call in message.tool_calls]:
+            return message
+        given = zip(ids, message.tool_calls, strict=True)
+        return replace(message, tool_calls=tuple(replace(call, id=call_id) for call_id, call in given))
 
     def _is_empty(self, message: Message) -> bool:
         """Whether nothing of a model's message is sent: no text, no calls, no data; many servers refuse it then."""
@@ -444,50 +459,33 @@ class Converter:
         """Whether a participant's name can be sent in a field."""
         return self.receiver.message_names and re.fullmatch(_PARTICIPANT, name) is not None
 
-    def _id(self, call_id: str) -> str:
-        return sendable_id(call_id, self.receiver.call_ids, self.receiver.call_id_chars)
+    def request(self, request: Request) -> tuple[Request, ReceiverNames | None]:
+        """The request with tools, schemas and names that the receiver accepts, and without empty assistant messages.
 
-    def request(self, request: Request) -> Request:
-        """The request with tools, schemas and names that the receiver accepts, and without empty assistant messages."""
+        With it the names that were changed; None, as usual, if no name was changed.
+        """
         changed: dict[str, Any] = {}
         messages = request.messages if _is_paired(request.messages) else list(_paired(request.messages))
         # An inline check, because it runs over the whole conversation at each request.
-        answers = (each for each in messages if type(each) is AssistantMessage and not each.tool_calls)
-        if any(map(self._is_empty, answers)):
+        texts = (each for each in messages if type(each) is AssistantMessage and not each.tool_calls)
+        if any(map(self._is_empty, texts)):
             messages = [message for message in messages if not self._is_empty(message)]
         if messages is not request.messages:
             changed["messages"] = messages
-        if request.tools:
-            tools = [self._tool(tool) for tool in request.tools]
+        tools, answers = [self._tool(tool) for tool in request.tools], _UNCHANGED
+        if tools:
             changed["tools"] = tuple(tool.spec for tool in tools)
             if any(tool.rest for tool in tools):
                 changed["instruction"] = _with_rests(request.instruction, tools)
         if request.output_schema:
-            changed["output_schema"] = self._output(request.output_schema)[1]
-        names = self._names(request)
+            _, changed["output_schema"], answers = self._output(request.output_schema)
+        properties = {sent: name for tool in tools for sent, name in tool.renamed.items()}
+        given = zip(request.tools, tools, strict=True)
+        renamed = {tool.spec.name: spec.name for spec, tool in given if tool.spec.name != spec.name}
+        names = ReceiverNames(renamed, properties, answers) if renamed or properties or answers else None
         if names:
             changed |= names.outgoing(changed.get("messages", request.messages), request.settings)
-        return replace(request, **changed) if changed else request
-
-    def restored(self, request: Request, steps: Steps[Response], *, streaming: bool) -> Steps[Response]:
-        """The steps that answer a request, with the original names in their events and in the response."""
-        names = self._names(request)
-        if names is None:
-            return (yield from steps)
-        restoration = Restoration(names)
-        response = yield from mapped(steps, restoration.events)
-        if streaming:
-            yield from restoration.flush()
-        return restoration.response(response)
-
-    def _names(self, request: Request) -> _ReceiverNames | None:
-        """The names that were changed in a request; None, as usual, if no name was changed."""
-        tools = [self._tool(tool) for tool in request.tools]
-        properties = {sent: name for tool in tools for sent, name in tool.renamed.items()}
-        renamed = zip(request.tools, tools, strict=True)
-        names = {tool.spec.name: given.name for given, tool in renamed if tool.spec.name != given.name}
-        answers = self._output(request.output_schema)[2] if request.output_schema else {}
-        return _ReceiverNames(names, properties, answers) if names or properties or answers else None
+        return (replace(request, **changed) if changed else request), names
 
     def _tool(self, tool: ToolSpec) -> _ConvertedTool:
         found = self._tools.get(id(tool))
@@ -502,12 +500,13 @@ class Converter:
             return _ConvertedTool(tool, "", {})
         receiver, rewriter = self.receiver, SchemaRewriter(self.receiver)
         parameters, note = rewriter.arguments(tool.parameters)
-        strict = None
-        if tool.strict_parameters is not None and tool.name not in receiver.lenient_tools and not note:
-            strict = rewriter.whole(tool.strict_parameters)
-        description, rest = _divided(" ".join(filter(None, (tool.description, note))), receiver.description_chars)
+        own = tool.strict if self._is_strict else None
+        strict = None if own is None or note or tool.name in receiver.lenient_tools else rewriter.whole(own)
+        description, rest = f"{tool.description} {note}".strip() if note else tool.description, ""
+        if 0 < receiver.description_chars < len(description):
+            description, rest = _divided(description, receiver.description_chars)
         name = tool.name if re.fullmatch(receiver.tool_names, tool.name) else _tool_name(tool.name, receiver.tool_names)
-        given = (tool.name, tool.description, tool.parameters, tool.strict_parameters)
+        given = (tool.name, tool.description, tool.parameters, own)
         if (name, description, parameters, strict) == given:
             return _ConvertedTool(tool, "", {})
         return _ConvertedTool(ToolSpec(name, description, parameters, strict), rest, rewriter.renamed)
@@ -574,8 +573,6 @@ _LOST_CALL = "[The result of a call of {} that is not part of this conversation.
 
 def _divided(text: str, most: int) -> tuple[str, str]:
     """The part of a description that a server accepts, cut between words, and the rest."""
-    if not most or len(text) <= most:
-        return text, ""
     head = text[: most - len(_CUT)]
     end = head.rfind(" ")
     head = head[:end] if end > most // 2 else head
@@ -597,13 +594,21 @@ def _tool_name(name: str, pattern: str) -> str:
     return shortened if re.fullmatch(pattern, shortened) else f"t_{shortened}"[:63]
 
 
-class _ReceiverNames:
+class ReceiverNames:
     """The names changed in a request: original names by sent names of tools, of properties, and in the answer."""
 
     def __init__(self, tools: Mapping[str, str], properties: Mapping[str, str], answers: Mapping[str, str]) -> None:
         self.tools, self.properties, self.answers = tools, properties, answers
         self._sent_tools = {name: sent for sent, name in tools.items()}
         self._sent_properties = {name: sent for sent, name in properties.items()}
+
+    def restored(self, steps: Steps[Response], *, streaming: bool) -> Steps[Response]:
+        """The steps that answer a request, with the original names in their events and in the response."""
+        restoration = Restoration(self)
+        response = yield from mapped(steps, restoration.events)
+        if streaming:
+            yield from restoration.flush()
+        return restoration.response(response)
 
     def outgoing(self, messages: Sequence[Message], settings: Mapping[str, Any]) -> dict[str, Any]:
         """The changed fields of a request whose messages and settings use the original names."""
@@ -640,7 +645,7 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
 class Restoration:
     """Restores the original names in a response: of tools, of properties in arguments, and of those in an answer."""
 
-    def __init__(self, names: _ReceiverNames) -> None:
+    def __init__(self, names: ReceiverNames) -> None:
         self._names = names
         self._text = _KeyReplacer(names.answers)
         self._calls: dict[int, _KeyReplacer] = {}

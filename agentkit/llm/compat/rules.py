@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from agentkit._dataclass import dataclass
+from agentkit.llm.protocols.parsing import camel_case
 
 if TYPE_CHECKING:
     from agentkit.llm.endpoint import Endpoint
@@ -232,12 +233,6 @@ class RequestRefusal:
         if "_" in parameter or len(parameter) > 7:
             return bool(re.search(rf"\b{word}\b", self.text))
         return bool(re.search(rf"['\"`.]{word}\b|\b(parameter|argument|field|option)s?:? {word}\b", self.text))
-
-
-def camel_case(name: str) -> str:
-    """A parameter's name as servers written in other languages spell it: `reasoningEffort`."""
-    first, *others = name.split("_")
-    return first + "".join(map(str.capitalize, others))
 
 
 def without(fields: Body, name: str) -> Body:

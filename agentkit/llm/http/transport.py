@@ -107,7 +107,8 @@ class Transport:
         Connection errors are ignored once the response is complete.
         """
         response = yield from self.request(path, content, retries, whole=False)
-        is_framed = _is_framed(response)
+        # without either header only closing the connection ends the body, and some connections stay open
+        is_framed = "content-length" in response.headers or "transfer-encoding" in response.headers
         yield OpenStream(partial(_pieces, response), partial(_apieces, response))
         failed = None
         while failed is None:
@@ -229,17 +230,10 @@ class Transport:
         """The blocking connections of this process."""
         with self._own_lock():
             if self._connections is None:
-                self._connections = self._custom_client() or blocking(self._endpoint)
+                client = self._endpoint.client
+                self._connections = blocking(self._endpoint) if client is None else CustomClient(client)
                 self._close_connections = weakref.finalize(self, _close_in, os.getpid(), self._connections)
             return self._connections
-
-    def _custom_client(self) -> CustomClient | None:
-        """The client given by the user, if any; its package is imported only in this case."""
-        if self._endpoint.client is None:
-            return None
-        from agentkit.llm.http.transport import CustomClient
-
-        return CustomClient(self._endpoint.client)
 
     def _own_lock(self) -> threading.Lock:
         """The lock of this process: a forked child must not use the sockets or locks of its parent."""
@@ -253,7 +247,8 @@ class Transport:
         loop = asyncio.get_running_loop()
         if loop not in self._kept:
             self._forget_ended_loops()
-            lanes = self._custom_client() or awaiting(self._endpoint)
+            client = self._endpoint.client
+            lanes = awaiting(self._endpoint) if client is None else CustomClient(client)
             keeper = _keep(lanes)
             await anext(keeper)
             self._kept[loop] = _LoopConnections(lanes, keeper, weakref.finalize(self, _let_go, loop, keeper))
@@ -383,11 +378,6 @@ async def _apieces(response: httpx2.Response) -> AsyncGenerator[bytes]:
         raise _ConnectionFailed(error) from None
     finally:
         await response.aclose()
-
-
-def _is_framed(response: httpx2.Response) -> bool:
-    """Whether the end of the body is marked; otherwise only closing the connection ends it, and some stay open."""
-    return "content-length" in response.headers or "transfer-encoding" in response.headers
 
 
 async def _keep(lanes: ConnectionPool | CustomClient) -> AsyncGenerator[None]:

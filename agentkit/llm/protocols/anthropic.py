@@ -170,7 +170,7 @@ def constrained(schema: Mapping[str, Any]) -> dict[str, Any]:
         enforced["additionalProperties"] = schema.get("additionalProperties", False)
     noted: dict[str, Any] = {}
     for name, value in schema.items():
-        if _is_enforced(name, value):
+        if (name == "format" and value in _FORMATS) or (name == "minItems" and value in (0, 1)):
             enforced[name] = value
         elif name not in enforced and name not in _SILENT:
             noted[name] = value
@@ -200,10 +200,6 @@ def _named(schemas: Mapping[str, Any]) -> dict[str, Any]:
 def _either(schema: Any) -> Any:
     """Convert a nested schema; True, which allows any value, is left for the server to reject."""
     return constrained(schema) if isinstance(schema, dict) else schema
-
-
-def _is_enforced(name: str, value: object) -> bool:
-    return (name == "format" and value in _FORMATS) or (name == "minItems" and value in (0, 1))
 
 
 def _with_note(schema: dict[str, Any], noted: Mapping[str, Any]) -> dict[str, Any]:
@@ -859,9 +855,9 @@ def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
 
 def _strict_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
     (plain,) = _plain_tool(tool)
-    if tool.strict_parameters is None:
+    if (strict := tool.strict) is None:
         return (plain,)
-    return ({**plain, "input_schema": constrained(tool.strict_parameters), "strict": True},)
+    return ({**plain, "input_schema": constrained(strict), "strict": True},)
 
 
 MAX_PAUSES = 10

@@ -240,14 +240,6 @@ def are_read(settings: Mapping[str, Any]) -> bool:
     return any(home.get(name) == value for home in homes for name, value in _READ)
 
 
-def with_thoughts(message: AssistantMessage, text: str | None) -> str | _Parts | None:
-    """The content of a message, preceded by the reasoning parts that it had."""
-    thoughts: Any = message.extra.get(FIELD)
-    if not thoughts:
-        return text
-    return [*thoughts, {"type": "text", "text": text}] if text else [*thoughts]
-
-
 _MESSAGE_FIELDS = {"role", "content", "tool_calls", "refusal", "function_call", "name"}
 _THOUGHT_FIELDS = {*REASONING_FIELDS, "reasoning_details", "thinking_blocks"}
 
@@ -300,9 +292,10 @@ def read_message(message: Mapping[str, Any]) -> AssistantMessage:
     """Decode a model's message in any known shape; unknown fields are stored so that they can be sent back."""
     calls = [read_call(call) for call in calls_in(message)]
     extra = {name: value for name, value in message.items() if name not in _MESSAGE_FIELDS and has_content(value)}
-    if thoughts := thoughts_in(message.get("content")):
+    content = message.get("content")
+    if isinstance(content, list) and (thoughts := thoughts_in(content)):
         extra[FIELD] = thoughts
-    text = parsing.answer_text(message.get("content")) or _transcript(message)
+    text = parsing.answer_text(content) or (_transcript(message) if "audio" in message else "")
     return parsing.assistant_message(text, calls, _reasoning(message), extra)
 
 
@@ -312,7 +305,7 @@ def _transcript(fields: Mapping[str, Any]) -> str:
 
 
 def _reasoning(message: Mapping[str, Any]) -> str:
-    if _THOUGHT_FIELDS.isdisjoint(message) and isinstance(message.get("content"), str):
+    if _THOUGHT_FIELDS.isdisjoint(message) and not isinstance(message.get("content"), list):
         return ""
     reasoning = next(filter(None, (parsing.thought_in(message.get(name)) for name in REASONING_FIELDS)), "")
     reasoning = reasoning or parsing.details_of(message.get("reasoning_details"))
@@ -400,7 +393,7 @@ def _response(
     reason = ending.reason
     _check(ending, is_empty=not (message.text or message.tool_calls))
     finish: FinishReason = "length" if reason in parsing.CUT_SHORT else "tool_calls" if message.tool_calls else "stop"
-    model, hosted = parsing.word(raw.get("model")), uses_in_message(message.extra)
+    model, hosted = parsing.word(raw.get("model")), uses_in_message(message.extra) if message.extra else ()
     return Response(message, finish, _usage(figures), model, parsing.well_formed_json(raw), hosted=hosted)
 
 
@@ -435,7 +428,7 @@ class ChatReader:
 
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
         """The events in the next chunk. Raises ModelError if it is an error and the response is not complete yet."""
-        if not self._is_complete():  # an error after the end is ignored
+        if not self._ending.reason or self._ending.reason in _FILTERED | _FAILED:  # an error after the end is ignored
             raise_error_inside(chunk)
         if chunk.get("model"):
             self._raw.update(chunk)
@@ -491,10 +484,6 @@ class ChatReader:
             if has_content(delta[name]):
                 self._extra[name] = parsing.merged(name, self._extra.get(name), delta[name])
 
-    def _is_complete(self) -> bool:
-        """Whether the response ended normally or at its limit, and was neither filtered nor failed."""
-        return bool(self._ending.reason) and self._ending.reason not in _FILTERED | _FAILED
-
     def _has_answer(self) -> bool:
         return bool(self._calls or self._text)
 
@@ -547,6 +536,7 @@ class ChatCompletions:
     headers: Mapping[str, str] = {}
     streaming: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
     error = staticmethod(failure)
+    decode = staticmethod(decode_answer)
 
     def url(self, _model: str, /, **_streaming: bool) -> str:
         """The path of a request, relative to the base URL."""
@@ -557,7 +547,7 @@ class ChatCompletions:
     ) -> dict[str, Any]:
         """Encode a request as the body of a POST."""
         before = before or EncodingCache()
-        encode = _encode_with_thoughts if are_read(request.settings) else _encode_message
+        encode = _encode_with_thoughts if request.settings and are_read(request.settings) else _encode_message
         messages = before.entries(request.messages, encode)
         if len(messages) > len(request.messages):
             messages = _with_shown_last(request.messages, messages)
@@ -571,10 +561,6 @@ class ChatCompletions:
         for name, value in request.settings.items():
             body[name] = _tool_choice(value) if name == "tool_choice" else value
         return body
-
-    def decode(self, data: Mapping[str, Any]) -> Response:
-        """Decode a complete body. Raises ModelError if it contains no response."""
-        return decode_answer(data)
 
     def reader(self) -> ChatReader:
         """Create a reader for one streamed response."""
@@ -619,7 +605,8 @@ def _encode_answer(message: AssistantMessage, *, has_thoughts: bool) -> dict[str
     dropped = _LEFT_OUT if has_thoughts else _LEFT_OUT.union(REASONING_FIELDS)
     kept = {name: value for name, value in message.extra.items() if name not in dropped}
     text = well_formed(message.text) or (None if message.tool_calls else "")
-    content = with_thoughts(message, text) if has_thoughts else text
+    thoughts = message.extra.get(FIELD) if has_thoughts else None
+    content = [*thoughts, *([_encode_text(text)] if text else [])] if thoughts else text
     calls = {"tool_calls": [_encode_call(call) for call in message.tool_calls]} if message.tool_calls else {}
     return {"role": "assistant", **_named(message), "content": content, **kept, **calls}
 
@@ -673,9 +660,9 @@ def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
 
 
 def _strict_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
-    if tool.strict_parameters is None:
+    if (strict := tool.strict) is None:
         return _plain_tool(tool)
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.strict_parameters}
+    function = {"name": tool.name, "description": tool.description, "parameters": strict}
     return ({"type": "function", "function": {**function, "strict": True}},)
 
 

@@ -211,7 +211,8 @@ def _answer(entry: Mapping[str, Any]) -> AssistantMessage:
     message = read_message(entry)
     refused = "".join(word(part.get("refusal")) for part in dictionaries(entry.get("content")))
     refusal = refused or text_of(entry.get("refusal"))
-    return replace(message, text=message.text or refusal, name=word(entry.get("name")))
+    text, name = message.text or refusal, word(entry.get("name"))
+    return message if (text, name) == (message.text, message.name) else replace(message, text=text, name=name)
 
 
 def _result(call_id: str, name: str, content: object) -> ToolMessage:

@@ -137,5 +137,17 @@ def _as_data(value: Any) -> Any:
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_as_data).encode
 
 
+_quoted = json.encoder.encode_basestring
+
+
 def _json(value: object) -> bytes:
+    if (
+        type(value) is dict and len(value) == 2 and list(value) == _PLAIN_MESSAGE
+    ):  # most messages, in a quarter of the time
+        role, content = value.values()
+        if type(role) is str and type(content) is str:
+            return f'{{"role":{_quoted(role)},"content":{_quoted(content)}}}'.encode()
     return _encode(value).encode()
+
+
+_PLAIN_MESSAGE = ["role", "content"]

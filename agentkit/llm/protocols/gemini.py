@@ -262,7 +262,7 @@ def _config(settings: Mapping[str, Any], model: str, body: _Fields, *, has_tools
     """The generation settings under the names of this protocol; settings of the whole request are put into `body`."""
     config: _Fields = {}
     for name, value in settings.items():
-        sent = _RENAMED.get(name, _camel_case(name))
+        sent = _RENAMED.get(name, parsing.camel_case(name))
         if name == "tool_choice":
             if has_tools:
                 body["toolConfig"] = {"functionCallingConfig": _calling(value)}
@@ -277,11 +277,6 @@ def _config(settings: Mapping[str, Any], model: str, body: _Fields, *, has_tools
         else:
             config[sent] = [value] if sent == "stopSequences" and isinstance(value, str) else value
     return config
-
-
-def _camel_case(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(map(str.capitalize, others))
 
 
 def _calling(choice: object) -> object:

@@ -248,6 +248,12 @@ def sendable_name(name: str) -> str:
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
 
 
+def camel_case(name: str) -> str:
+    """A parameter's name as servers written in other languages spell it: `reasoningEffort`."""
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
 def is_complete_json(text: str) -> bool:
     """Whether `text` is a complete JSON value."""
     return _loaded(text) is not _BROKEN

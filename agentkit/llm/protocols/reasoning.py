@@ -185,6 +185,8 @@ def closed_thoughts(text: str) -> tuple[str, str] | None:
 
 def without_thoughts(message: AssistantMessage) -> AssistantMessage:
     """The message with leading reasoning moved from its text to `reasoning`."""
+    if message.text.lstrip()[:1] not in ("<", "["):  # the first characters of all opening tags
+        return message
     thought, text = ReasoningSplitter().part(message.text, is_last=True)
     return replace(message, text=text, reasoning=message.reasoning + thought) if text != message.text else message
 

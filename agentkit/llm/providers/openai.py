@@ -87,8 +87,8 @@ def openai_endpoint(sources: Sources) -> Endpoint:
     protocol: ProtocolName = sources.value("protocol=") or ("responses" if is_own else "chat")
     if is_own and api_key is None:
         raise NoProvider(
-            "No API key found: OpenAI API key required. Set OPENAI_API_KEY or pass api_key=. Other ways: "
-            "AZURE_OPENAI_API_KEY and AZURE_OPENAI_ENDPOINT; or provider='offline', which needs no key."
+            "No API key found: OpenAI API key required. Set OPENAI_API_KEY or pass api_key=. For simple requests "
+            "without a key: AGENTKIT_PROVIDER=offline."
         )
     return Endpoint(
         provider="openai",

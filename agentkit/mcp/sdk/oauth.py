@@ -38,8 +38,8 @@ from agentkit.tooling import execution
 from agentkit.tooling.signature import is_asynchronous
 
 if TYPE_CHECKING:
+    from agentkit.mcp.connection_target import Target
     from agentkit.mcp.login_store import ClientCredentials, Terms
-    from agentkit.mcp.target import Target
 
 
 _METHOD = "S256"

@@ -15,10 +15,10 @@ from urllib.parse import quote
 from agentkit._dataclass import dataclass
 from agentkit._version import __version__
 from agentkit.content import File, Image, data_url, file_type, image_type
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, ToolError
 from agentkit.event_rendering import suggestion, visible
 from agentkit.http_security import checked_host, checked_token, is_local, server_of, shows
-from agentkit.levels import SafetyLevel
 from agentkit.mcp.sdk import check_package
 from agentkit.messages import ToolResult
 from agentkit.tooling import execution

@@ -16,11 +16,11 @@ from agentkit._version import __version__
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import AgentKitError, ConfigError, ToolError
 from agentkit.event_rendering import content_text, visible
+from agentkit.mcp.connection_target import Target
 from agentkit.mcp.content import Answer, Prompt, PromptArgument, Resource, blocks_of, contents_of, prompt_of, value_of
 from agentkit.mcp.definitions import Definition
 from agentkit.mcp.login_store import ClientCredentials
 from agentkit.mcp.sdk import check_package
-from agentkit.mcp.target import Target
 from agentkit.mcp.watchdog import kept
 from agentkit.redaction import redact, redact_value
 from agentkit.safety.approval import NOBODY, Approval, ApprovalRequest, Approver, ApproverAnswer
@@ -207,7 +207,7 @@ class MCPConnection:
             if on_progress is not None:
                 on_progress(progress, total, message or "")
 
-        wanted = None if on_progress is None else heard  # a server that is asked for progress sends more messages
+        wanted = None if on_progress is None else heard  # a server sends more messages if it reports progress
         with contextlib.nullcontext() if caller is None else self._state.calling(caller):
             if name in self._state.tasks:
                 result = await self._asking(self._as_task(name, dict(arguments)))
@@ -301,8 +301,8 @@ class MCPConnection:
                 break
             if cursor is None:
                 return found
-        noun = kind.replace("_", " ")
-        raise ToolError(f"The server offers more than {most} {noun}, or has too many pages.")
+        kinds = kind.replace("_", " ")
+        raise ToolError(f"The server offers more than {most} {kinds}, or has too many pages.")
 
     async def _asking(self, question: Awaitable[Any]) -> Any:
         """Await a request and translate errors. Raises ToolError."""
@@ -675,8 +675,8 @@ def _described_field(field: Mapping[str, Any]) -> str:
     titled = field.get("oneOf") or items.get("anyOf") or ()
     choices = choices or [f"{each.get('const')} ({each.get('title')})" for each in titled]
     several = "any of" if field.get("type") == "array" else "one of"
-    parts = [field.get("description") or field.get("title") or field.get("type", "any value")]
-    return f"{parts[0]}; {several} {', '.join(map(str, choices))}" if choices else str(parts[0])
+    about = [field.get("description") or field.get("title") or field.get("type", "any value")]
+    return f"{about[0]}; {several} {', '.join(map(str, choices))}" if choices else str(about[0])
 
 
 def _first_line(error: BaseException) -> str:

@@ -42,6 +42,8 @@ _INDEX = (
 """The files in which git stores the staging area and operations in progress."""
 _SPLIT_AT = re.compile(r"/.*/([+-]?\d+)?|%.*%([+-]?\d+)?|\{(\d+|\*)\}", re.DOTALL)
 _SEDS = ("sed", "gsed")
+_ENDING = {"EXIT", "HUP", "INT", "QUIT", "TERM", *("0", "1", "2", "3", "15")}
+"""The events after which a shell runs nothing but the trap."""
 _MAX_WORDS = 150
 _MAX_LINE = 3_000
 _EVALUATING = (
@@ -70,8 +72,8 @@ def examine(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     known, text = tables(), _line(words, scope)
     for rule in (*known.rules.get(name, ()), *known.every):
         applies = f"!{name}" not in rule.names and not (scope.bounded and rule.id == "unbounded")
-        match = applies and rule.when.search(text)
-        if match and not (rule.unless and rule.unless.search(text)):
+        match = rule.found_in(text) if applies else None
+        if match:
             rows = tables().undo.get(name, ()) if scope.undoable and rule.verdict is Verdict.ASK else ()
             undo = next((row for row in rows if row.rule == rule.id and row.when.search(text)), None)
             yield from _undone(undo, words, scope) if undo else [_objection(rule, match, words, scope)]
@@ -319,7 +321,9 @@ def _shell_builtin(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
         yield from launchers.script(launchers.joined(words[1:]), words[-1].source) if words[1:] else ()
     elif words[0].text == "trap":
         arguments = [word for word in words[1:] if not word.text.startswith("-")]
-        yield from launchers.script(arguments[0], arguments[0].source) if len(arguments) > 1 else ()
+        between = not all(word.text.removeprefix("SIG") in _ENDING for word in arguments[1:])
+        for finding in launchers.script(arguments[0], arguments[0].source) if len(arguments) > 1 else ():
+            yield replace(finding, between=between) if isinstance(finding, ShellScript) else finding
     else:
         for word in words[1:]:
             value = Value(word.text.partition("=")[2], word.origins)

@@ -332,13 +332,17 @@ def _forget(node: Node, scope: ShellScope) -> None:
     scope.variables |= {name: A_NUMBER if name in numbers else ANYTHING for name in given}
 
 
-def _counts(value: Node | None, given: Mapping[str, object], numbers: set[str], scope: ShellScope) -> bool:
+_NUMERALS = {"arithmetic_expansion", "number"}
+
+
+def _counts(value: Node | None, given: Mapping[str, list[Node | None]], numbers: set[str], scope: ShellScope) -> bool:
     """Whether what a loop assigns is a number: an expression, or a variable that is one."""
-    if value is None or value.type in {"arithmetic_expansion", "number"}:
+    if value is None or value.type in _NUMERALS:
         return value is not None
     name = source(value)[1:]
-    known = name in numbers if name in given else arithmetic.is_number(scope.value(name) or ANYTHING)
-    return value.type == "simple_expansion" and known
+    is_set = (scope.value(name) or NOTHING).text or any(each and each.type in _NUMERALS for each in given.get(name, ()))
+    known = is_set and name in numbers if name in given else arithmetic.is_number(scope.value(name) or ANYTHING)
+    return value.type == "simple_expansion" and bool(known)
 
 
 def _descendants(node: Node) -> Iterator[Node]:

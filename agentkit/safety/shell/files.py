@@ -15,7 +15,6 @@ from agentkit.safety import paths
 from agentkit.safety.shell.variables import (
     BELOW,
     FOUND,
-    HOME,
     LISTED,
     PATTERN,
     TAME,
@@ -31,7 +30,7 @@ from agentkit.safety.shell.variables import (
 
 _SECRET_SAMPLES = (
     *paths.SECRETS_OF_THE_SYSTEM,
-    *(f"{home}/{name}" for home in (HOME, "/root", "/home/user") for name in paths.SECRETS_OF_HOMES),
+    *(f"{home}/{name}" for home in (paths.HOME, "/root", "/home/user") for name in paths.SECRETS_OF_HOMES),
 )
 _SYSTEM = re.compile(r"/(etc|usr|bin|sbin|lib\w*|boot|dev|proc|sys|var|opt|srv|run|snap|System|Library)(/|$)")
 _TEMPORARY = re.compile(r"/(var/)?tmp/(?![*?.\[])[^/]+")
@@ -59,7 +58,7 @@ def resolve(text: str, scope: ShellScope) -> str | None:
         text = text.removeprefix("file://")
     if UNKNOWN in text or (scope.cwd is None and not text.startswith("/")):
         return None
-    return paths.resolve(text.replace(TAME, "name").replace("$", "_").replace("`", "_"), scope.cwd or "/", HOME)
+    return paths.resolve(text.replace(TAME, "name").replace("$", "_").replace("`", "_"), scope.cwd or "/", paths.HOME)
 
 
 def _noted(word: Word, scope: ShellScope) -> str | None:
@@ -281,7 +280,7 @@ def _write_outside(word: Word, path: str) -> Iterator[Decision]:
         yield deny("reverse-shell", word.source, "it opens a network connection that can serve as a remote shell.")
     elif _DEVICE.match(path):
         yield from _device(word)
-    elif re.match(rf"({HOME}|/home/[^/]+|/root|/Users/[^/]+)/\.", path) or paths.protected(path):
+    elif re.match(rf"({paths.HOME}|/home/[^/]+|/root|/Users/[^/]+)/\.", path) or paths.protected(path):
         yield deny("persistence", word.source, "it changes settings or code that runs later outside the workspace.")
     elif _SYSTEM.match(path):
         yield deny("system-write", word.source, "it changes system files.")

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Required, TypedDict, Unpack
 
 from agentkit._dataclass import dataclass
-from agentkit.decisions import Decision, Verdict, strictest
-from agentkit.levels import SafetyLevel
+from agentkit.decisions import Decision, SafetyLevel, Verdict, strictest
 from agentkit.safety.shell import commands, control_flow, files, outputs, parsing, simple_commands
 from agentkit.safety.shell.parsing import UNREAD, hidden, own_text, unescaped
 from agentkit.safety.shell.tables import CommandRule, tables
@@ -248,7 +247,12 @@ class CommandVisitor:
         for script in dict.fromkeys(self._scope.later):
             for folder in sorted(self._folders, key=str):
                 inner = replace(self._scope.fork(), cwd=folder, elsewhere=frozenset(), failed=frozenset())
+                before = dict(inner.variables)
                 self._script(script.text, script.source, inner)
+                is_set = any(value is not before.get(name) for name, value in inner.variables.items())
+                if script.between and (is_set or before.keys() - inner.variables.keys()):
+                    why = "It changes variables between any two commands after it."
+                    self.add(ask("meaning", script.source, why, "Assign them where they are needed."))
         return self._found
 
     def add(self, finding: Decision) -> None:
@@ -441,10 +445,10 @@ class CommandVisitor:
 
 def _inner(name: str, script: ShellScript, scope: ShellScope) -> ShellScope:
     """The shell that runs a script: this one later, or a child with a separate environment."""
-    inner = scope.fork()
-    if name not in {"trap", "alias"}:
-        inner.foreign, inner.keyed = True, frozenset()
-        inner.set_parameters(None if script.arguments is None else [word_value(word) for word in script.arguments])
+    if name in {"trap", "alias"}:
+        return scope.fork()
+    inner = scope.child()
+    inner.set_parameters(None if script.arguments is None else [word_value(word) for word in script.arguments])
     return inner
 
 

@@ -53,6 +53,9 @@ _STARTED = re.compile(
 _SETTING = re.compile(r"-\w(?=\w+\s)|[\w.:-]+=+['\"]?")
 CARRYING = {"option", "interactive", "database", "package", "git-destructive", "service", "persistence", "outside-code"}
 """The rules about what may run other commands, by which a text among the arguments may be one."""
+_CLEARING = re.compile(r"-$|-[a-z0]*[iu]|--(ignore-environment|unset)")
+"""The options with which a launcher removes variables from the environment."""
+_CLEANING = {"sudo", "doas", "su", "runuser", "pkexec"}
 _MESSAGE = re.compile(r"-\w*m$|--(message|title|body|description|notes?|grep|search|query)$")
 _CHOICE = re.compile(r"(?<!^!\n)(?<!^-not\n)^[(]\n((?:-i?name\n[^\n]+\n-or?\n)*-i?name\n[^\n]+\n)[)]$", re.MULTILINE)
 _NEGATIONS = {"!", "-not"}
@@ -115,6 +118,14 @@ def origin(value: Value | Word, source: str) -> Iterator[Finding]:
 
 def launched(launcher: Launcher, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """The command that a launcher starts, and what objects to its options."""
+    before = scope.exported
+    clears = launcher.assignments and any(_CLEARING.match(word.text) for word in words[1:])
+    scope.exported = frozenset() if clears or words[0].text in _CLEANING else scope.exported
+    yield from _launched(launcher, words, scope)
+    scope.exported = before
+
+
+def _launched(launcher: Launcher, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     rest, skip, before, moved = words[1:], launcher.skip, scope.cwd, False
     while rest:
         for argument in leading(launcher.options, rest):
@@ -125,6 +136,7 @@ def launched(launcher: Launcher, words: list[Word], scope: ShellScope) -> Iterat
             yield from _option(argument, rest, scope)
         match = ASSIGNMENT.fullmatch(rest[0].text) if rest and launcher.assignments else None
         if match:
+            scope.exported |= {match[1]}
             yield from environment(match[1], Value(match[2]), rest[0].source, scope)
             if scope.variables.get(match[1]) != Value(match[2], rest[0].origins):
                 scope.variables[match[1]] = ANYTHING

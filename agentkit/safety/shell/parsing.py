@@ -6,8 +6,10 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentkit.decisions import Decision
 from agentkit.safety.shell.variables import ask, deny
@@ -206,9 +208,21 @@ _MEANT: tuple[tuple[str, str, str], ...] = (
 @cache
 def _parser() -> Parser:
     import tree_sitter
-    import tree_sitter_bash
 
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+    return tree_sitter.Parser(tree_sitter.Language(grammar_binding().language()))
+
+
+def grammar_binding(package: str = "tree_sitter_bash") -> Any:
+    """The extension module of a grammar without its package, whose imports take longer than a judgement."""
+    found = PathFinder.find_spec(package)
+    spec = found and PathFinder.find_spec("_binding", found.submodule_search_locations)
+    if not spec or not spec.loader:
+        import tree_sitter_bash
+
+        return tree_sitter_bash
+    binding = module_from_spec(spec)
+    spec.loader.exec_module(binding)
+    return binding
 
 
 def parse(text: str) -> Node:

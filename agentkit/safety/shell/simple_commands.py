@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from agentkit.decisions import Decision
 from agentkit.safety.shell import arithmetic, files, launchers, outputs
 from agentkit.safety.shell.control_flow import WORDS, StatementJudge, last_of, piped
+from agentkit.safety.shell.parsing import own_text
 from agentkit.safety.shell.variables import (
     A_NUMBER,
     A_WORD,
@@ -85,7 +86,9 @@ def _with_variables(judge: StatementJudge, words: list[Word], scope: ShellScope,
     before = {name: scope.variables.get(name) for name in given}
     for name, value in given.items():
         set_variable(judge, scope, (name, value), name, passing=True)
+    before_exported, scope.exported = scope.exported, scope.exported | given.keys()
     printed = judge.words(words, scope)
+    scope.exported = before_exported
     for name, value in given.items():
         scope.variables[name] = value if value == before[name] else ANYTHING
     if "IFS" in given:  # by which the words after this command are split as before
@@ -102,7 +105,8 @@ def redirected(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
         printed = judge.around(node, body, part, scope)
         return _followed(judge, _following(node), scope, printed)
     before, inner = scope.fork(), replace(scope, variables=scope.variables)
-    extra: list[Word] = []
+    swallowed = own_text(node).replace("\\\n", "").strip()  # a - before a here-document, which the parser drops
+    extra: list[Word] = [Word(swallowed, swallowed)] if swallowed else []
     following: list[Node] = []
     own = body.children if body.type == "command" else []  # bash takes the last of several, as they are written
     for child in [*own, *node.children]:
@@ -374,6 +378,7 @@ def _attributes(judge: StatementJudge, scope: ShellScope, given: tuple[str, str]
             judge.add(ask("hidden-code", target, f"bash would evaluate the values that it assigns to {name} itself."))
     if options & {"u", "l", "c"}:  # bash changes what is assigned, perhaps into the name of another variable
         scope.untrusted.add(name)
+        judge.add(ask("hidden-variable", target, f"bash changes the case of what is assigned to {name}."))
     if "A" in options:
         scope.ever_keyed.add(name)
     if "A" in options and not options & {"a", "f", "F", "p"} and name not in scope.indexed | scope.readonly:
@@ -385,8 +390,11 @@ def _attributes(judge: StatementJudge, scope: ShellScope, given: tuple[str, str]
 
 def _freeze(scope: ShellScope, given: tuple[str, str], options: set[str]) -> None:
     builtin, target = given
+    name = target.partition("[")[0]
     if builtin == "readonly" or "r" in options:
-        scope.readonly.add(target.partition("[")[0])
+        scope.readonly.add(name)
+    is_exported = (builtin == "export" or "x" in options) and not options & {"n", "f"}
+    scope.exported = scope.exported | {name} if is_exported else scope.exported - {name}
 
 
 def unset(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
@@ -406,9 +414,10 @@ def unset(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
 
 def _unset(judge: StatementJudge, words: list[Word], scope: ShellScope) -> None:
     for word in words[1:] if words[0].text == "unset" else ():
-        scope.variables[word.text] = ANYTHING
+        scope.variables[word.text.partition("[")[0]] = ANYTHING
         scope.functions.pop(word.text, None)
         scope.keyed = scope.keyed - {word.text} if word.known else frozenset()
+        scope.exported = scope.exported - {word.text} if word.known else frozenset()
         if word.text in {"IFS", "PATH"}:
             _environment(judge, scope, (word.text, ANYTHING), word.source)
 
@@ -541,7 +550,9 @@ def _read(words: list[Word], scope: ShellScope) -> Value:
     if stdin.known and is_plain and is_one and re.fullmatch(r"[\w./ ~-]*", text):
         return Value(text.strip(" "), stdin.origins | {PERHAPS_EMPTY})
     origins = stdin.origins if splitting.text.strip() == "" and _reads_lines(words) else composed(stdin.origins)
-    if re.fullmatch(rf"\s*([\w{TAME}][\w.{TAME}]*[\s,:]*)+", text):
+    names = sum(word.isidentifier() for word in rest) if splitting.text.strip() == "" else 1  # the last takes the rest
+    is_word = all(len(line.split()) <= max(names, 1) for line in text.split("\n"))
+    if is_word and re.fullmatch(rf"\s*([\w{TAME}][\w.{TAME}]*[\s,:]*)+", text):
         is_number = re.fullmatch(rf"[\s\d{TAME}]+", text)
         return Value(TAME, origins | (frozenset() if is_number else {A_WORD}))
     return Value(UNKNOWN, origins - {"environment"})

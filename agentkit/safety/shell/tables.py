@@ -42,12 +42,17 @@ class CommandRule:
     names: frozenset[str]
     reason: str
     when: re.Pattern[str]
-    unless: re.Pattern[str] | None
+    unless: str
     remedy: str
     egress: bool
     destroys: bool
     match: tuple[str, ...]
     not_match: tuple[str, ...]
+
+    def found_in(self, text: str) -> re.Match[str] | None:
+        """The match of `when`, or None where the rule does not apply; `unless` is compiled when it is first needed."""
+        match = self.when.search(text)
+        return None if match and self.unless and _compiled(self.unless).search(text) else match
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +226,9 @@ class _Row(NamedTuple):
     text: str
 
 
+_compiled = cache(re.compile)
+
+
 def _split(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
@@ -245,7 +253,7 @@ def _rule(row: _Row) -> CommandRule:
         names=_split(fields["names"]),
         reason=fields["reason"],
         when=re.compile(fields.get("when", "")),
-        unless=re.compile(fields["unless"]) if "unless" in fields else None,
+        unless=fields.get("unless", ""),
         remedy=fields.get("remedy", "Work inside the workspace, or ask the user to do it."),
         egress=fields.get("egress", False),
         destroys=fields.get("destroys", False),

@@ -9,8 +9,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from agentkit._dataclass import dataclass
-from agentkit.decisions import Decision, Verdict
-from agentkit.levels import SafetyLevel
+from agentkit.decisions import Decision, SafetyLevel, Verdict
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -19,8 +18,6 @@ UNKNOWN = "\x00"
 """Placeholder for text that is unknown until the command runs."""
 TAME = "\x01"
 """Stands in a text for a number, a date or a name found inside the workspace: no leading dash, slash or dots."""
-HOME = "/home/~"
-"""Placeholder for the home folder of any user."""
 PERHAPS_EMPTY = "perhaps-empty"
 """The origin of a text that may also be empty."""
 A_WORD = "word"
@@ -166,11 +163,15 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class ShellScript:
-    """A text that a command hands to a shell, judged as if typed, and its positional parameters, if they are known."""
+    """A text that a command hands to a shell, judged as if typed, and its positional parameters, if they are known.
+
+    `between` says that it may run between any two later commands.
+    """
 
     text: str
     source: str
     arguments: tuple[Word, ...] | None = None
+    between: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +203,8 @@ class ShellScope:
 
     `exposed` are the files with keys in the workspace that nothing would hide from a command.
     `keyed` are the variables that are surely associative arrays, and `ever_keyed` all that may be; `foreign` says that
-    it is a child shell, whose environment another command has made. `reopened` says that `exec` may have given the
+    it is a child shell, whose environment another command has made; of the variables it has those that are surely
+    `exported`. `reopened` says that `exec` may have given the
     shell another standard input.
     `elsewhere` are folders it may be in instead of `cwd`, and `failed` those it is in if the last command failed;
     `made` are folders that surely exist by now; `bounded` says that `head` ends what prints without end.
@@ -230,6 +232,7 @@ class ShellScope:
     indexed: set[str] = field(default_factory=set)
     readonly: set[str] = field(default_factory=set)
     untrusted: set[str] = field(default_factory=set)
+    exported: frozenset[str] = frozenset()
     foreign: bool = False
     in_function: bool = False
     defining: bool = False
@@ -276,6 +279,14 @@ class ShellScope:
         everything = ANYTHING if values is None else Value.array(values)
         self.variables |= {"@": everything, "*": everything}
 
+    def child(self) -> ShellScope:
+        """The scope of a child shell: it has no arrays, and only the variables that are exported."""
+        inner = self.fork()
+        inner.foreign, inner.keyed = True, frozenset()
+        passed = self.variables.keys() & self.exported - {"IFS"}
+        inner.variables = {name: self.variables[name] for name in passed if self.variables[name].items is None}
+        return inner
+
     def may_be_in(self, folders: frozenset[str | None]) -> None:
         """Add possible working folders; too many are treated as unknown."""
         others = (self.elsewhere | folders) - {self.cwd}
@@ -290,7 +301,7 @@ class ShellScope:
         """Take over what another command of the same shell has changed."""
         self.cwd, self.elsewhere, self.failed = other.cwd, other.elsewhere, other.failed
         self.variables, self.functions = other.variables, other.functions
-        self.made, self.keyed = other.made, other.keyed
+        self.made, self.keyed, self.exported = other.made, other.keyed, other.exported
         if other.reopened:
             self.reopened, self.stdin = True, ANYTHING
 
@@ -306,6 +317,7 @@ class ShellScope:
     def merge_variables(self, other: ShellScope) -> None:
         """Keep only the values that are the same in both."""
         self.keyed &= other.keyed
+        self.exported &= other.exported
         for name in self.variables.keys() | other.variables.keys():
             one, two = self.variables.get(name), other.variables.get(name)
             if one != two:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from agentkit.decisions import Decision
+from agentkit.safety.paths import HOME
 from agentkit.safety.shell import arithmetic
 from agentkit.safety.shell.variables import (
     A_FILE,
@@ -19,7 +20,6 @@ from agentkit.safety.shell.variables import (
     ANYTHING,
     BELOW,
     DASHED,
-    HOME,
     NOTHING,
     PERHAPS_EMPTY,
     SPLIT,
@@ -324,6 +324,8 @@ class Expander:
         splitting = self._splitting
         if UNKNOWN in value.text or (TAME in value.text and A_FILE in origins and A_REF not in origins):
             origins |= {SPLIT}
+        if splitting.text == "":
+            return Value(value.text, origins)
         if splitting.text == _ENVIRONMENT["IFS"].text:
             return Value(re.sub(r"[ \t\n]+", _SPLIT, value.text), origins)
         named = SPLIT in origins and bool(splitting.text.strip())
@@ -470,6 +472,8 @@ def _either(one: Value, other: Value) -> Value:
         return one
     if all(value.text == "" or are_numbers(value) for value in (one, other)):
         return Value(TAME, origins | {PERHAPS_EMPTY})
+    if one.text == "" and not re.match(r"[/~]|\.\.", other.text):
+        return Value(UNKNOWN, origins | {PERHAPS_EMPTY})
     return Value(other.text + UNKNOWN, origins)
 
 

@@ -12,7 +12,7 @@ from importlib.machinery import PathFinder
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from agentkit.sandbox.guard.errors import FILE, GuardedOutcome, Refused, own_frames, own_lines
+from agentkit.sandbox.guard.errors import FILE, GuardedOutcome, Refused, own_frames, own_lines, piece_file
 
 if TYPE_CHECKING:
     from agentkit.sandbox.guard.transformer import GuardTransformer
@@ -35,6 +35,23 @@ _AWAITED = ("a coroutine was expected", "in 'await' expression", "a coroutine or
 
 
 _NOTHING: Mapping[str, Any] = {}
+
+
+class KeptNamespace:
+    """The variables of programs that run one after another. Their prints go to `write`."""
+
+    def __init__(self, write: Callable[[str, str], object]) -> None:
+        self.shown: list[str] = []
+        self.globals = new_namespace(write, self.shown)
+        self._programs = 0
+
+    def run(self, code: str) -> GuardedOutcome:
+        """Run a program that sees the variables of the earlier ones, also after one has failed."""
+        self._programs += 1
+        self.shown.clear()
+        file = piece_file(self._programs)
+        program = compiled(code, file)
+        return program if isinstance(program, GuardedOutcome) else executed(program, code, self.globals, self.shown)
 
 
 def run(code: str, write: Callable[[str, str], object], names: Mapping[str, Any] = _NOTHING) -> GuardedOutcome:
@@ -60,7 +77,7 @@ def run(code: str, write: Callable[[str, str], object], names: Mapping[str, Any]
     return ending._replace(hint=f"{there}; {ending.hint}" if ending.hint else there)
 
 
-def compiled(code: str) -> CodeType | GuardedOutcome:
+def compiled(code: str, file: str = FILE) -> CodeType | GuardedOutcome:
     """Compile the program with its guards; returns the outcome if that fails."""
     import ast
 
@@ -68,9 +85,9 @@ def compiled(code: str) -> CodeType | GuardedOutcome:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            tree = visitor.visit(ast.parse(code, FILE))
+            tree = visitor.visit(ast.parse(code, file))
             if not visitor.refusals:
-                return compile(tree, FILE, "exec", dont_inherit=True)
+                return compile(tree, file, "exec", dont_inherit=True)
         except SyntaxError as error:
             line, message = error.lineno or 1, f"SyntaxError: {error.msg}"
             text = source_line(code, line)
@@ -121,15 +138,20 @@ def execute(
     """Run a compiled program in a new namespace."""
     shown: list[str] = []
     namespace = new_namespace(write, shown, names)
-    try:
-        exec(program, namespace)
-        ending = GuardedOutcome("ok", shown[-1] if shown else None)
-    except SystemExit as exit_error:
-        ending = exit_outcome(exit_error)
-    except BaseException as error:
-        ending = failure_outcome(error, code)
+    ending = executed(program, code, namespace, shown)
     release(namespace)
     return ending
+
+
+def executed(program: CodeType, code: str, namespace: dict[str, Any], shown: list[str]) -> GuardedOutcome:
+    """Run a compiled program in a namespace that notes the values of expression statements in `shown`."""
+    try:
+        exec(program, namespace)
+        return GuardedOutcome("ok", shown[-1] if shown else None)
+    except SystemExit as exit_error:
+        return exit_outcome(exit_error)
+    except BaseException as error:
+        return failure_outcome(error, code, program.co_filename)
 
 
 def release(namespace: dict[str, Any]) -> None:
@@ -183,11 +205,12 @@ def exit_outcome(exit_error: SystemExit) -> GuardedOutcome:
     return GuardedOutcome("raised", None, f"the code called exit({exit_error.code!r})")
 
 
-def failure_outcome(error: BaseException, code: str) -> GuardedOutcome:
+def failure_outcome(error: BaseException, code: str, file: str = FILE) -> GuardedOutcome:
     """The outcome of a program that raised an unhandled error."""
-    frames = own_frames(error)
-    line = frames[-1][0] if frames else None
-    trace = own_lines(error)[:-1][-SHOWN_LINES:]
+    lines = [*zip(own_frames(error), own_lines(error), strict=True)]
+    place = max((number for number, (frame, _) in enumerate(lines) if frame[2] == file), default=None)
+    line = None if place is None else lines[place][0][0]
+    trace = tuple(text for number, (_, text) in enumerate(lines) if number != place)[-SHOWN_LINES:]
     try:
         text = str(error)
     except BaseException as failure:

@@ -55,20 +55,30 @@ class RefusedCall(Refused, PermissionError):
 
 
 FILE = "<code>"
+"""The file name of a program."""
+
+
+def piece_file(number: int) -> str:
+    """The file name of one of several pieces of code."""
+    return f"<code {number}>"
 
 
 def own_lines(error: BaseException) -> tuple[str, ...]:
     """The program's lines in the traceback of an error, outermost first."""
-    return tuple(f"line {line}, in {function}" for line, function in own_frames(error))
+    return tuple(f"line {line}{_piece(file)}, in {function}" for line, function, file in own_frames(error))
 
 
-def own_frames(error: BaseException) -> list[tuple[int, str]]:
-    """Line and function of each of the program's own frames in the traceback, outermost first."""
+def _piece(file: str) -> str:
+    return "" if file == FILE else f" of call {file[:-1].rpartition(' ')[2]}"
+
+
+def own_frames(error: BaseException) -> list[tuple[int, str, str]]:
+    """Line, function and file of each of the program's own frames in the traceback, outermost first."""
     frames = []
     step = error.__traceback__
     while step:
         code = step.tb_frame.f_code
-        if code.co_filename == FILE:
-            frames.append((step.tb_lineno, code.co_name))
+        if code.co_filename.startswith("<code"):
+            frames.append((step.tb_lineno, code.co_name, code.co_filename))
         step = step.tb_next
     return frames

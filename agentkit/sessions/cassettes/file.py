@@ -40,14 +40,23 @@ class CassetteWriter:
         self._part = path.with_name(path.name + _PART)
         self._hiding, self._held = EntryRedactor(), list[Data]()
         try:
-            usable(path).parent.mkdir(parents=True, exist_ok=True)
-            self._part.unlink(missing_ok=True)
-            self._file = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, _MODE)
+            self._file = self._created()
         except OSError as error:
             raise self._failed(error) from error
         recorded = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
         by = {"agentkit": version} if (version := _our_version()) else {}
-        self.write({"cassette": VERSION, **by, "recorded": recorded})
+        self.hold({"cassette": VERSION, **by, "recorded": recorded})
+
+    def _created(self) -> int:
+        """Create the file that is written to. The usual case is tried first, because it takes a single system call."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+        try:
+            return os.open(usable(self._part), flags, _MODE)
+        except FileNotFoundError:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            self._part.unlink(missing_ok=True)
+        return os.open(self._part, flags, _MODE)
 
     def write(self, data: Data) -> None:
         """Write a line, redacted."""
@@ -60,6 +69,8 @@ class CassetteWriter:
         self._held.append(data)
 
     def _put(self) -> None:
+        if not self._held:
+            return
         entries, self._held = self._held, []
         rest = memoryview(self._hiding.lines(entries).encode())
         try:

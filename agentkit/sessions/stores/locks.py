@@ -160,7 +160,7 @@ Locks = RangeLocks | FileLocks
 
 
 def refuse_others(path: Path, found: os.stat_result) -> None:
-    """Raise SessionError for a symbolic link, or a file of another user, who could read its contents."""
+    """Raise SessionError for a symbolic link, or a file of another user."""
     if stat.S_ISLNK(found.st_mode):
         raise SessionError(f"{path} is a symbolic link, which is not followed. Name the file itself.")
     if not is_own(found):

@@ -431,19 +431,17 @@ class _Parser:
             if not self._accept(","):
                 break
         if len(items) > 1:
-            self._refuse_mixed_commas(first)
+            # Refuse calls such as max(1,500, 900), which has three arguments by its commas and two by its
+            # spaces
+            tokens = self._tokens
+            commas = [index for index in range(first, self._index) if tokens[index].text == ","]
+            grouping = [index for index in commas if self._groups_digits(index)]
+            if grouping and any(tokens[index].end < tokens[index + 1].start for index in commas):
+                number = f"{tokens[grouping[0] - 1].text},{tokens[grouping[0] + 1].text}"
+                raise ToolError(
+                    f"{number!r} is unclear beside other commas: write numbers without thousands separators."
+                )
         return items
-
-    def _refuse_mixed_commas(self, first: int) -> None:
-        """Refuse calls such as max(1,500, 900), which has three arguments by its commas and two by its spaces."""
-        tokens = self._tokens
-        commas = [index for index in range(first, self._index) if tokens[index].text == ","]
-        grouping = [index for index in commas if self._groups_digits(index)]
-        if grouping and any(tokens[index].end < tokens[index + 1].start for index in commas):
-            number = f"{tokens[grouping[0] - 1].text},{tokens[grouping[0] + 1].text}"
-            raise ToolError(
-                f"{number!r} is ambiguous next to other commas: write numbers without thousands separators."
-            )
 
     def _missing_operand(self, token: Token) -> ToolError:
         if token.text == "[":

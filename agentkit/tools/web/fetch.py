@@ -7,10 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from agentkit.decisions import Decision
+from agentkit.decisions import Decision, SafetyLevel
 from agentkit.documents.parsing import READ_SECONDS, document_kind, parse_document
 from agentkit.errors import MissingExtra, ToolError
-from agentkit.levels import SafetyLevel
 from agentkit.messages import Status
 from agentkit.safety.urls import DEFAULT_PORTS, AddressRules
 from agentkit.tooling import execution

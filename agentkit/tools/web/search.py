@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import urlencode
 
-from agentkit.decisions import Decision, Verdict
+from agentkit.decisions import Decision, SafetyLevel, Verdict
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 from agentkit.messages import Status
 from agentkit.safety.urls import AddressRules, read_url
 from agentkit.settings import environment
@@ -50,7 +49,13 @@ def search_duckduckgo(
     try:
         answer = engine.http_client.request(engine.search_method, engine.search_url, data=payload)
     except DDGSException as error:
-        return _failure_of(error)
+        names, cause = set[str](), cast("BaseException | None", error)
+        while cause is not None:
+            names.update(kind.__name__ for kind in type(cause).__mro__)
+            cause = cause.__cause__
+        fallback: tuple[str, Status, str] = ("", "failed", f"The search failed: {str(error)[:200]}")
+        _, status, words = next((fault for fault in _FAULTS if fault[0] in names), fallback)
+        return WebFailure(status, f"{words}.")
     if answer.status_code != 200 or _PUZZLE.search(answer.text):
         return _refusal(answer.status_code)
     found = engine.post_extract_results(engine.extract_results(answer.text)) if answer.text.strip() else []
@@ -69,16 +74,6 @@ def _refusal(http_status: int) -> WebFailure:
     fallback: tuple[Status, str] = ("failed", f"DuckDuckGo answered with HTTP status {http_status}")
     status, words = _REFUSALS[202] if http_status == 200 else _REFUSALS.get(http_status, fallback)
     return WebFailure(status, f"{words}. {_ADVICE}", http_status=http_status)
-
-
-def _failure_of(error: Exception) -> WebFailure:
-    names, cause = set[str](), cast("BaseException | None", error)
-    while cause is not None:
-        names.update(kind.__name__ for kind in type(cause).__mro__)
-        cause = cause.__cause__
-    fallback: tuple[str, Status, str] = ("", "failed", f"The search failed: {str(error)[:200]}")
-    _, status, words = next((fault for fault in _FAULTS if fault[0] in names), fallback)
-    return WebFailure(status, f"{words}.")
 
 
 class Searxng:

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from agentkit.decisions import Decision, Verdict
-from agentkit.levels import SafetyLevel
+from agentkit.decisions import Decision, SafetyLevel, Verdict
 from agentkit.tooling.tool import Tool
 from agentkit.tools.web.connection import (
     DEADLINE_SECONDS,

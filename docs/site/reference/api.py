@@ -28,6 +28,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.agents.coding.coding_agent", "agentkit.agents.durable.durable", "agentkit.agents.durable.step"),
         *("agentkit.agents.durable.ask_person", "agentkit.agents.durable.wait_until"),
         *("agentkit.agents.durable.DurableFunction", "agentkit.agents.durable.DurableResult"),
+        "agentkit.agents.dbos_engine.dbos_workflow",
         "agentkit.budget",
         *(
             "agentkit.agents.result.Pending",

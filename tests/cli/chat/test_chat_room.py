@@ -28,7 +28,7 @@ def test_changes_are_shown_and_taken_back(room_with, notes, tmp_path):
         assert room.take("Write it.") == 0
         assert "+hello" in notes.text
         room.take("Write another.")
-        assert notes.text.endswith("/undo reverts this.")
+        assert notes.text.endswith("To undo this: /undo")
         room.take("/undo")
         assert (tmp_path / "note.txt").read_text() == "hello"
         room.take("/undo")
@@ -227,7 +227,7 @@ def test_the_offline_model_says_what_it_is(room_with, notes):
     """Whoever talks with the offline model is told what it cannot do."""
     room = room_with(offline=True)
     assert "It does not chat" in notes.text
-    assert room.bar == "needle3 · network · /help"
+    assert room.bar == "offline model · network · /help"
 
 
 def test_the_bar_tells_what_it_cost(room_with, monkeypatch):

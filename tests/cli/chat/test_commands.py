@@ -12,7 +12,7 @@ from agentkit.sessions.session import Session
 from agentkit.testing import FakeServer
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("line", "command"),
     [
         ("/help", ("help", "")),
@@ -108,11 +108,11 @@ def test_the_safety_level_is_switched_in_place(room_with, notes):
     with FakeServer("ok") as server:
         room = room_with(server)
         room.take("/safety")
-        assert notes.text.startswith("NETWORK: tools that read the web also run without approval;")
+        assert notes.text.startswith("NETWORK: computing and reading the web run without approval. Other")
         llm = room.conversation.llm
         room.take("hi")
         room.take("/safety SAFE")
-        assert notes.text.startswith("SAFE: only computing tools")
+        assert notes.text.startswith("SAFE: only computing runs")
         assert room.conversation.llm is llm
         with pytest.raises(ConfigError, match="SAFE"):
             room.take("/safety none")

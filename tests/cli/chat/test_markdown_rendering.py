@@ -14,7 +14,7 @@ def shown(source, width=60, **options):
     return [line.text for line in PLAIN.markdown(source, width, **options)]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("source", "lines"),
     [
         ("# Title", ["Title"]),
@@ -42,7 +42,7 @@ def test_a_table_has_columns():
     assert all(line.width <= 20 for line in PLAIN.markdown(table, 20))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("source", "text"),
     [
         ("[a bank](https://evil.example/x)", "a bank (https://evil.example/x)"),
@@ -134,7 +134,7 @@ def test_a_text_falls_into_blocks():
     assert blocks("\n\nx") == [MarkdownBlock("x")]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("written", "steady"),
     [
         ("some **bo", "some **bo**"),

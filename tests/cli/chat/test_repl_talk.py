@@ -122,11 +122,11 @@ def test_commands_are_completed(at_terminal):
         chat = at_terminal(server=server)
         chat.until("> ")
         chat.type("/saf")
-        chat.until("what runs unasked")
+        chat.until("what runs without approval")
         chat.type("\t sys")
-        chat.until("unasked, too")  # only what changes is drawn: of the line above, not every letter
+        chat.until("approval too")  # only what changes is drawn: of the line above, not every letter
         chat.type("\t\r")
-        chat.until("SYSTEM: tools that change this machine also run without approval")
+        chat.until("SYSTEM: changes to this machine run without approval too")
         chat.say("/quit")
         assert chat.ends()[0] == 0
 
@@ -229,7 +229,7 @@ def test_what_must_be_approved_is_approved_unseen_with_yes(at_terminal, tmp_path
         chat.until("Warning: -y approves every call")
         chat.say("Write it.")
         chat.until("Done.")
-        chat.until("/undo reverts this.")
+        chat.until("To undo this: /undo")
         chat.say("/quit")
         chat.ends()
     assert (tmp_path / "a.txt").read_text() == "hello"

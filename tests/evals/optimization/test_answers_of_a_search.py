@@ -17,8 +17,7 @@ from agentkit.evals.optimization.history import (
     all_limits,
     check_prices,
 )
-from agentkit.evals.optimization.proposals import Proposer
-from agentkit.evals.optimization.search import CaseMeasurement, Measure, SearchStopped
+from agentkit.evals.optimization.search import CaseMeasurement, Measure, Proposer, SearchStopped
 from agentkit.testing import ScriptedLLM
 from agentkit.usage import UNLIMITED, Price
 

@@ -3,9 +3,9 @@
 import pytest
 
 from agentkit import Agent, Limits, Tool, core_tools, system_tools
+from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError
 from agentkit.evals.optimization.candidates import most_chars, objection_to, placeholders, texts_of, tool_of, with_texts
-from agentkit.levels import SafetyLevel
 from agentkit.testing import ScriptedLLM, call
 from agentkit.workspace.workspace import Workspace
 
@@ -92,7 +92,7 @@ def test_a_description_that_was_read_already_is_told_anew():
     assert (other.tools[0].spec.description, other.tools[0](1, 2)) == ("Adds two.", 3)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("new", "objection"),
     [
         ("Answer {name} in {{ language }}.", ""),

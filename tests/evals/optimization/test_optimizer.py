@@ -324,7 +324,7 @@ def test_another_suite_can_be_held_out():
         optimize(agent("?"), train, held_out=Suite("same", [Case("1+1", id="other")], [lambda *_: True]))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("options", "complaint"),
     [
         ({"held_out": 0}, "held_out= takes a share"),

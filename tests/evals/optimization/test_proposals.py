@@ -5,8 +5,15 @@ import pytest
 from agentkit import LLM, Agent, Limits
 from agentkit.errors import ConfigError, Unreachable
 from agentkit.evals.optimization.candidates import Candidate, FailedCase
-from agentkit.evals.optimization.proposals import Proposer, prompt_of, proposal_in, stop_of
-from agentkit.evals.optimization.search import Proposal, Propose, SearchStopped
+from agentkit.evals.optimization.search import (
+    Proposal,
+    Propose,
+    Proposer,
+    SearchStopped,
+    prompt_of,
+    proposal_in,
+    stop_of,
+)
 from agentkit.testing import FakeServer, ScriptedLLM
 from agentkit.usage import Usage
 

@@ -713,7 +713,7 @@ def turn(llm, conversation, number):
 WALKED = [*function(str), *tool({"größe": {"type": "integer", "enum": [1, 2]}}, name="zwei")]
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.for_each("seed", range(SEEDS))
 def test_a_conversation_moves_through_all_receivers(seed):
     """A conversation of ten turns moves through all receivers in random order, and none refuses it."""
     chance = random.Random(seed)

@@ -5,7 +5,7 @@ import pytest
 from agentkit.content import File
 from agentkit.errors import Rejected
 from agentkit.llm.compat.content_fallback import DocumentsRead, advise
-from agentkit.llm.compat.refusals import adjustment_for
+from agentkit.llm.compat.request_adjustments import adjustment_for
 
 PICTURE = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
 

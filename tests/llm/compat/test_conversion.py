@@ -27,7 +27,7 @@ def look(value: str) -> str:
     return value
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("provider", "base_url", "model", "protocol", "rule"),
     [
         ("openai", "https://api.openai.com/v1", "gpt-5.4", "responses", {"call_id_chars": 64}),
@@ -70,7 +70,7 @@ def test_messages_that_need_no_change_are_the_same_objects():
     message = AssistantMessage("", (ToolCall("c", "f", "{}", {"a": 1}),), extra={"b": 2}, origin="chat:x")
     tool = ToolSpec("f", "F.", {"type": "object", "properties": {}})
     request = Request((UserMessage("Hi", name="anna"), message, ToolMessage("c", "f", "1")), tools=(tool,))
-    assert converter.request(request).tools[0] is tool
+    assert converter.request(request)[0].tools[0] is tool
     assert [converter.message(each) for each in request.messages] == list(request.messages)
     assert converter.message(message) is message
     foreign = Converter(CHAT, "chat:y").message(message)
@@ -82,7 +82,7 @@ def test_hosted_tools_are_sent_unchanged():
     hosted = ToolSpec("web_search", "", {}, hosted={"type": "web_search", "filters": {"größe": 1}})
     look = ToolSpec("3d-view", "View.", {"type": "object", "properties": {"größe": {"type": "integer"}}})
     request = Request((UserMessage("Hi"),), tools=(hosted, look))
-    sent = Converter(GOOGLE, "gemini:x").request(request)
+    sent = Converter(GOOGLE, "gemini:x").request(request)[0]
     assert sent.tools[0] is hosted
     assert sent.tools[1] != look
 
@@ -99,7 +99,7 @@ def test_names_of_participants():
 A, B = ({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]} for name in "ab")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("schema", "properties", "required", "note"),
     [
         ({"anyOf": [A, B]}, {"a", "b"}, None, "anyOf"),
@@ -136,7 +136,7 @@ def test_properties_of_several_alternatives():
     assert root_object(deep)[0]["type"] == "object"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("schema", "sent"),
     [
         ({"type": "integer", "enum": [1, 2]}, {"type": "integer", "description": "(One of 1, 2)"}),
@@ -256,7 +256,7 @@ SCHEMA = {
 LOOK = [Tool.from_schema("look", "Look. " * 30, {**SCHEMA, "additionalProperties": False}, lambda **given: given)]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("refusal", "rule"),
     [
         ("Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.", "9 letters or digits"),
@@ -397,7 +397,7 @@ def test_a_rule_of_google_is_learnt_in_its_protocol():
 def test_hosted_tools_are_sent_as_they_are():
     """A hosted tool has no schema to convert."""
     hosted = ToolSpec("", "", {}, hosted={"type": "web_search"})
-    assert Converter(GOOGLE).request(Request([], tools=(hosted,))).tools == (hosted,)
+    assert Converter(GOOGLE).request(Request([], tools=(hosted,)))[0].tools == (hosted,)
 
 
 def test_caches_are_bounded():
@@ -415,7 +415,7 @@ def test_caches_are_bounded():
 def test_history_of_renamed_tools():
     """Calls and results in the history have the names under which their tools are sent."""
     tool = ToolSpec("3d-view", "", {"type": "object", "properties": {"$a": {}}})
-    sent = Converter(Receiver(tool_names=GOOGLE.tool_names, property_names=CLAUDE.property_names)).request(
+    sent, _ = Converter(Receiver(tool_names=GOOGLE.tool_names, property_names=CLAUDE.property_names)).request(
         Request(
             [
                 AssistantMessage("", (ToolCall("1", "3d-view", '{"$a": [{"$a": 1}]}'), ToolCall("2", "b", '{"$a"'))),
@@ -491,7 +491,7 @@ def called(*ids):
 def test_histories_that_lost_calls_or_results_become_valid(history, sent):
     """Each call is followed by its result; a call without one gets one, and a result without its call is the user's."""
     seen = []
-    for message in Converter(CHAT).request(Request(history)).messages:
+    for message in Converter(CHAT).request(Request(history))[0].messages:
         if isinstance(message, AssistantMessage):
             seen.append((" ".join(call.id for call in message.tool_calls), None))
         elif isinstance(message, ToolMessage):
@@ -507,7 +507,7 @@ def test_histories_that_lost_calls_or_results_become_valid(history, sent):
 def test_repeated_ids_within_one_message_become_distinct():
     """Two calls with one id get two, and their results in order."""
     history = [called("a", "a"), ToolMessage("a", "", "1"), ToolMessage("a", "", "2")]
-    answer, *results = Converter(CHAT).request(Request(history)).messages
+    answer, *results = Converter(CHAT).request(Request(history))[0].messages
     assert [call.id for call in answer.tool_calls] == [result.call_id for result in results]
     assert (len({result.call_id for result in results}), [result.content for result in results]) == (2, ["1", "2"])
 
@@ -529,7 +529,7 @@ def test_optional_parameters_are_sent_without_null():
         "additionalProperties": False,
     }
     given = ToolSpec("look", "Look.", schema)
-    (sent,) = Converter(CHAT).request(Request((UserMessage("Hi"),), tools=(given,))).tools
+    (sent,) = Converter(CHAT).request(Request((UserMessage("Hi"),), tools=(given,)))[0].tools
     assert sent.parameters == {
         "type": "object",
         "properties": {

@@ -7,7 +7,7 @@ import pytest
 from agentkit.content import File, Image
 from agentkit.errors import Rejected
 from agentkit.llm.client import LLM
-from agentkit.llm.compat import refusals
+from agentkit.llm.compat import request_adjustments
 from agentkit.messages import AssistantMessage, Request, ToolCall, ToolMessage, ToolSpec, UserMessage
 from agentkit.testing import FakeServer, raw, say
 
@@ -180,10 +180,10 @@ def refusal(text):
     return Rejected(f"The provider answered 400: {text}", status=400, code="invalid_request_error")
 
 
-@pytest.mark.parametrize(("body", "text", "changed"), LESSONS.values(), ids=LESSONS)
+@pytest.mark.for_each(("body", "text", "changed"), LESSONS.values(), ids=LESSONS)
 def test_a_refusal_says_what_to_send_instead(body, text, changed):
     """Each refusal changes the body that was refused as it must be, and no other; what holds for a model is kept."""
-    adjustment = refusals.adjustment_for(body, refusal(text))
+    adjustment = request_adjustments.adjustment_for(body, refusal(text))
     assert adjustment.apply(body) == changed
     assert adjustment.is_lasting
     assert adjustment.apply({"model": "m", "messages": []}) == {"model": "m", "messages": []}
@@ -212,7 +212,7 @@ NO_LESSONS = {
 @pytest.mark.parametrize(("body", "text"), NO_LESSONS.values(), ids=NO_LESSONS)
 def test_other_refusals_teach_nothing(body, text):
     """What is the user's to mend, or is not in the request, changes nothing."""
-    assert refusals.adjustment_for(body, refusal(text), chosen=body) is None
+    assert request_adjustments.adjustment_for(body, refusal(text), chosen=body) is None
 
 
 @pytest.mark.parametrize(
@@ -227,9 +227,9 @@ def test_other_refusals_teach_nothing(body, text):
 def test_older_models_are_known_to_want_a_budget(model, changed):
     """For models that think by a budget, an effort becomes one before anybody refuses it."""
     body = {"max_tokens": 32_000, "thinking": ADAPTIVE, "output_config": {"effort": "medium"}}
-    assert refusals.with_known_adjustments(body, model, "messages") == {"max_tokens": 32_000} | changed
+    assert request_adjustments.with_known_adjustments(body, model, "messages") == {"max_tokens": 32_000} | changed
     chosen = {"max_tokens": 32_000, "thinking": manual(1_500), "output_config": {"effort": "medium"}}
-    assert refusals.with_known_adjustments(chosen, model, "messages") == chosen
+    assert request_adjustments.with_known_adjustments(chosen, model, "messages") == chosen
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_older_models_are_known_to_want_a_budget(model, changed):
 def test_what_we_reserve_for_the_answer_gives_way(body, chosen, text, left):
     """A request that is too long only with what we have reserved for its answer is sent once more with less."""
     error = Rejected(text, status=400, code="context_length_exceeded")
-    adjustment = refusals.adjustment_for(body, error, chosen)
+    adjustment = request_adjustments.adjustment_for(body, error, chosen)
     assert (adjustment and adjustment.apply(body)["max_tokens"]) == left
     assert adjustment is None or not adjustment.is_lasting
 
@@ -261,7 +261,7 @@ def connect(server, **options):
     return LLM(**wishes | options)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "text",
     [
         BINDING,
@@ -287,14 +287,14 @@ def test_of_many_thoughts_the_last_are_remembered():
     """So that memory stays bounded, of very many thoughts that are not taken only the last ones are known."""
     blocks = [{"type": "redacted_thinking", "data": str(number)} for number in range(10_001)]
     body = {"messages": [{"role": "assistant", "content": [*blocks, {"type": "text", "text": "Hm."}]}]}
-    (turn,) = refusals.adjustment_for(body, refusal(BINDING)).apply(body)["messages"]
+    (turn,) = request_adjustments.adjustment_for(body, refusal(BINDING)).apply(body)["messages"]
     assert turn["content"] == [blocks[0], {"type": "text", "text": "Hm."}]
 
 
 def test_an_answer_that_was_only_thought_is_left_out_with_its_thoughts():
     """Where nothing is left of an answer without its thoughts, the whole of it is left out."""
     body = {"messages": [{"role": "assistant", "content": [{"type": "thinking"}]}, {"role": "user", "content": "Hi"}]}
-    adjustment = refusals.adjustment_for(body, refusal(BINDING))
+    adjustment = request_adjustments.adjustment_for(body, refusal(BINDING))
     assert adjustment.apply(body) == {"messages": [{"role": "user", "content": "Hi"}]}
 
 
@@ -334,7 +334,7 @@ def test_a_model_that_cannot_see_is_told_of_pictures(ask):
     assert sent == "Look\n[An image was left out: this model receives text only.]"
 
 
-@pytest.mark.parametrize("text", ["messages.0.content.1: Input tag 'document' is not known", "audio is not supported"])
+@pytest.mark.for_each("text", ["messages.0.content.1: Input tag 'document' is not known", "audio is not supported"])
 def test_files_in_results_are_told_in_words_where_they_are_refused(ask, text):
     """A server that takes no documents, or no recordings, is told in words of those in the results of tools."""
     files = (File("https://x.example/a.pdf"), File("data:audio/wav;base64,UklG"))
@@ -356,4 +356,4 @@ def test_files_in_results_are_told_in_words_where_they_are_refused(ask, text):
 )
 def test_code_that_is_known_stays(body):
     """Code stays whose machine is named or whose result is there; without any, the refusal teaches nothing."""
-    assert refusals.adjustment_for(body, Rejected(UNKNOWN_MACHINE, status=400)) is None
+    assert request_adjustments.adjustment_for(body, Rejected(UNKNOWN_MACHINE, status=400)) is None

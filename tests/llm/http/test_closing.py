@@ -55,8 +55,8 @@ class SilentServer:
             pass
 
 
-@pytest.mark.parametrize("way", ["run", "stream"])
-@pytest.mark.parametrize("answers", [(), (HEAD,), (HEAD + CHUNK,), (WHOLE,)], ids=["silent", "head", "piece", "reused"])
+@pytest.mark.for_each("way", ["run", "stream"])
+@pytest.mark.for_each("answers", [(), (HEAD,), (HEAD + CHUNK,), (WHOLE,)], ids=["silent", "head", "piece", "reused"])
 def test_a_time_limit_closes_the_connection(way, answers):
     """A run that is out of time closes its connection, however far the answer had come."""
     server = SilentServer(*answers)

@@ -61,7 +61,7 @@ IDLE = (
 )
 
 
-@pytest.mark.parametrize("piece", IDLE)
+@pytest.mark.for_each("piece", IDLE)
 def test_comments_do_not_keep_a_connection_for_ever(piece):
     """A server that sends nothing but comments, blank lines and pings is given five timeouts to say something."""
     with pytest.raises(Unreachable, match="the server sent only blanks and comments for 0 seconds"):
@@ -90,8 +90,8 @@ def test_a_compressed_body_is_not_looked_into():
     assert response.read() == b"a"
 
 
-@pytest.mark.parametrize("size", [1, 7, 1_000])
-@pytest.mark.parametrize("behind", [b"", bytes(9), b"garbage"])
+@pytest.mark.for_each("size", [1, 7, 1_000])
+@pytest.mark.for_each("behind", [b"", bytes(9), b"garbage"])
 def test_a_body_may_be_compressed_in_parts(size, behind):
     """Several compressed parts are one body, however they are cut, and what stands behind the last belongs to none."""
     data = gzip.compress(b"Hel") + gzip.compress(b"") + gzip.compress(b"lo") + behind

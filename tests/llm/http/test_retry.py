@@ -19,20 +19,20 @@ def refused(status, headers=None, text=""):
     return response, failure(json_or_text(text), status=status)
 
 
-@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
+@pytest.mark.for_each("status", [408, 409, 429, 500, 502, 503, 504, 529])
 def test_what_may_pass_is_tried_again(status):
     """A server that is busy, or in trouble, is asked again, as often as it may be."""
     pauses = Retries(2)
     assert [pauses.after_refusal(*refused(status)) is None for _ in range(3)] == [False, False, True]
 
 
-@pytest.mark.parametrize("status", [300, 307, 400, 401, 403, 404, 413, 422])
+@pytest.mark.for_each("status", [300, 307, 400, 401, 403, 404, 413, 422])
 def test_what_will_not_pass_is_told_at_once(status):
     """What the request or the account has done wrong is not asked again."""
     assert Retries(2).after_refusal(*refused(status)) is None
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("error", "is_tried_again"),
     [
         (httpx2.ConnectError, True),

@@ -19,7 +19,7 @@ def connect(server, **options):
     return LLM(**{"base_url": server.base_url, "model": "m", **options})
 
 
-@pytest.mark.parametrize(("line", "seconds"), [(drop(), 20), (slow("Hi", before_seconds=9), 0.5)])
+@pytest.mark.for_each(("line", "seconds"), [(drop(), 20), (slow("Hi", before_seconds=9), 0.5)])
 def test_attempts_that_nobody_answered_are_in_the_usage(ask, line, seconds):
     """A response says how often its request was sent for nothing, as requests whose server gave no figures."""
     with FakeServer(line, say("Hi", usage=FIGURES)) as server:
@@ -35,7 +35,7 @@ def test_refusal_by_status_took_nothing(ask):
         assert ask(connect(server)).usage == FIGURES
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("lines", "kind", "count"),
     [
         ([drop(), drop()], Unreachable, 2),

@@ -28,7 +28,7 @@ PASSING = {
 }
 
 
-@pytest.mark.parametrize("line", PASSING.values(), ids=PASSING)
+@pytest.mark.for_each("line", PASSING.values(), ids=PASSING)
 def test_a_temporary_error_inside_an_answer_is_retried(ask, line):
     """A temporary error that a server sends with status 200, before any of the answer, is retried like its status."""
     with FakeServer(line, "Hi") as server:
@@ -37,7 +37,7 @@ def test_a_temporary_error_inside_an_answer_is_retried(ask, line):
         assert response.usage.requests == 2
 
 
-@pytest.mark.parametrize("error", [{"code": "insufficient_quota"}, {"code": 400, "message": "bad"}], ids=str)
+@pytest.mark.for_each("error", [{"code": "insufficient_quota"}, {"code": 400, "message": "bad"}], ids=str)
 def test_a_lasting_error_inside_an_answer_is_not(ask, error):
     """An exhausted quota, or an invalid request, is raised at once."""
     with FakeServer(raw(json.dumps({"error": error}), content_type="application/json")) as server:
@@ -76,7 +76,7 @@ PERMANENT = {
 }
 
 
-@pytest.mark.parametrize(("status", "message", "code"), PERMANENT.values(), ids=PERMANENT)
+@pytest.mark.for_each(("status", "message", "code"), PERMANENT.values(), ids=PERMANENT)
 def test_a_permanent_error_is_not_retried(ask, status, message, code):
     """What a server lacks it will lack the next time: such a refusal is raised at once, without advice to wait."""
     with FakeServer(fail(status, message, code=code)) as server:

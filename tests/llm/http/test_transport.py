@@ -94,7 +94,7 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize(("line", "kind", "words"), ERRORS.values(), ids=ERRORS)
+@pytest.mark.for_each(("line", "kind", "words"), ERRORS.values(), ids=ERRORS)
 def test_statuses_are_errors(ask, line, kind, words):
     """A failing status is an error of the tree with the server's words and advice; a redirect is not followed."""
     with FakeServer(line) as server, pytest.raises(kind, match=words) as caught:
@@ -103,7 +103,7 @@ def test_statuses_are_errors(ask, line, kind, words):
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("status", [429, 500, 503, 408, 409, 425, 499])
+@pytest.mark.for_each("status", [429, 500, 503, 408, 409, 425, 499])
 def test_requests_are_sent_again(ask, status):
     """After 408, 409, 429 and 5xx a request is sent again, as often as it may."""
     with FakeServer(fail(status, headers={"Retry-After": "0.01"}), "Hi") as server:
@@ -127,7 +127,7 @@ def test_retry_after_is_respected(ask):
         assert time.monotonic() - begun >= 0.99
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("headers", "expected"),
     [
         ({"Retry-After": "7"}, 7),
@@ -164,8 +164,8 @@ def test_a_dropped_connection_is_tried_again(ask):
         assert ask(connect(server, max_retries=1)).text == "Hi"
 
 
-@pytest.mark.parametrize("line", [drop(), drop("one two three", after=1)], ids=["silently", "in the middle"])
-@pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
+@pytest.mark.for_each("line", [drop(), drop("one two three", after=1)], ids=["silently", "in the middle"])
+@pytest.mark.for_each("protocol", ["chat", "responses", "messages"])
 def test_a_dropped_connection_is_an_error(ask, line, protocol):
     """A connection that breaks before the answer is whole is Unreachable."""
     with FakeServer(line) as server, pytest.raises(Unreachable, match=r"The connection to openai at .* broke"):
@@ -198,7 +198,7 @@ def test_nobody_listens(ask):
         ask(LLM(model="ollama:m", base_url=f"http://127.0.0.1:{port}/v1", max_retries=0))
 
 
-@pytest.mark.parametrize("host", ["a..example", f"{'a' * 64}.example"])
+@pytest.mark.for_each("host", ["a..example", f"{'a' * 64}.example"])
 def test_a_host_that_cannot_be(ask, host):
     """A host's name that no network can have is Unreachable, as one that is not found."""
     with pytest.raises(Unreachable, match=r"Cannot reach openai at .* Check the network and the host's name"):
@@ -295,7 +295,7 @@ def test_a_whole_answer_outlives_its_connection(ask_streamed):
         assert ask_streamed(connect(server, timeout_seconds=0.3)).text == "Hello"
 
 
-@pytest.mark.parametrize("headers", [b"Content-Length: 99\r\n", b"Content-Length: 8\r\nContent-Encoding: gzip\r\n"])
+@pytest.mark.for_each("headers", [b"Content-Length: 99\r\n", b"Content-Length: 8\r\nContent-Encoding: gzip\r\n"])
 def test_a_refusal_counts_without_its_words(ask, headers):
     """A refusal whose text stops in the middle, or cannot be unpacked, is told by its status, and not sent again."""
     told = pytest.raises(Unauthorized, match="401: no explanation was given")
@@ -375,8 +375,8 @@ def everything_in(error):
         error = error.__cause__ or error.__context__
 
 
-@pytest.mark.parametrize("line", [echo, echo_inside, echo_as_page])
-@pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
+@pytest.mark.for_each("line", [echo, echo_inside, echo_as_page])
+@pytest.mark.for_each("protocol", ["chat", "responses", "messages"])
 def test_a_key_that_the_server_quotes_is_not_shown(ask, line, protocol):
     """No error shows the key, nor anything that hangs on to the error, though the server quotes it."""
     with FakeServer(line) as server, pytest.raises(ModelError) as caught:
@@ -427,7 +427,7 @@ def test_a_public_word_as_key_does_not_garble_errors():
         LLM(model="ollama:m", base_url=server.base_url, api_key="m", max_retries=0).chat("Hi")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("options", "name", "expected"),
     [
         ({}, "x-team", "blue"),
@@ -540,7 +540,7 @@ def test_a_token_provider_is_asked_before_every_attempt(ask):
     assert sent == ["Bearer token-first", "Bearer token-second"]
 
 
-@pytest.mark.parametrize("token", [None, "", "two words", b"bytes"])
+@pytest.mark.for_each("token", [None, "", "two words", b"bytes"])
 def test_a_token_that_is_none(ask, token):
     """A token provider that gives no token is told apart from a server that refuses one."""
     with FakeServer() as server, pytest.raises(Unauthorized, match="The token provider returned"):
@@ -723,8 +723,8 @@ def test_every_error_is_of_the_tree():
         assert llm.chat("Hi") == "Hi"
 
 
-@pytest.mark.parametrize("charset", ["rot13", "hex", "base64", "zlib", "undefined", "idna", "utf-16"])
-@pytest.mark.parametrize("status", [200, 400])
+@pytest.mark.for_each("charset", ["rot13", "hex", "base64", "zlib", "undefined", "idna", "utf-16"])
+@pytest.mark.for_each("status", [200, 400])
 def test_json_is_utf_8_whatever_its_charset(ask_whole, charset, status):
     """The charset that a server names decides nothing: JSON is UTF-8."""
     body = {"choices": [{"message": {"content": "é"}}]} if status == 200 else {"error": {"message": "é"}}
@@ -744,7 +744,7 @@ def test_a_senseless_date_to_wait_for_is_passed_over(ask):
         assert ask(connect(server, max_retries=1)).text == "Hi"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "line",
     [
         raw("x " * 85 + KEY, status=401, content_type="text/plain"),

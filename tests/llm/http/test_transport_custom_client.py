@@ -90,7 +90,7 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize(("line", "kind", "told"), REFUSALS.values(), ids=REFUSALS)
+@pytest.mark.for_each(("line", "kind", "told"), REFUSALS.values(), ids=REFUSALS)
 def test_refusals_are_ours(lend, line, kind, told):
     """What a server refuses is the same error as over our own connections, asked for once, with the place in it."""
     with FakeServer(line) as server, pytest.raises(kind, match=told):
@@ -152,7 +152,7 @@ CLOUDS = {
 }
 
 
-@pytest.mark.parametrize("provider", CLOUDS.values(), ids=CLOUDS)
+@pytest.mark.for_each("provider", CLOUDS.values(), ids=CLOUDS)
 def test_clouds_that_sign_in_their_own_way(ask, provider):
     """What the package can do to sign in at other clouds, it does for us."""
     with FakeServer("Hello") as server, openai.OpenAI(provider=provider(server.base_url)) as client:

@@ -104,7 +104,7 @@ def test_a_history_with_calls(ask):
     ]
 
 
-@pytest.mark.parametrize("status", [500, 501])
+@pytest.mark.for_each("status", [500, 501])
 def test_a_refusal_that_looks_like_a_failure(ask, status):
     """llama.cpp refuses with the status of a failing server."""
     with FakeServer(fail(status, "tools param requires --jinja flag"), CALL) as server:
@@ -305,7 +305,7 @@ def test_a_call_that_its_server_refuses_is_still_the_models(ask):
     assert (response.finish_reason, response.usage.requests, response.usage.unreported) == ("tool_calls", 1, 1)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("written", "tools"), [(WRONG, ()), ("It is 4.", (CALCULATOR,)), ('{"sum": 4}', (CALCULATOR,)), ("", (CALCULATOR,))]
 )
 def test_what_is_no_call_stays_refused(ask, written, tools):
@@ -351,7 +351,7 @@ def test_a_refusal_after_a_call_was_told(ask_streamed):
 WANTED = {"message": "Tool choice is required, but model did not call a tool"}
 
 
-@pytest.mark.parametrize(("written", "calls"), [("It is 4.", 0), ('{"sum": 4}', 0), (WRONG, 1)])
+@pytest.mark.for_each(("written", "calls"), [("It is 4.", 0), ('{"sum": 4}', 0), (WRONG, 1)])
 def test_words_where_a_call_was_demanded(ask, written, calls):
     """Words that a server refuses because a call was demanded are the answer, once; a call among them is a call."""
     body = json.dumps(refused(written, **WANTED))

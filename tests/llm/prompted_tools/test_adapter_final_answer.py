@@ -111,7 +111,7 @@ def test_an_answer_is_given_by_a_tool(ask):
     assert llm.describe().adjustments == (BY_TOOL,)
 
 
-@pytest.mark.parametrize("is_strict", [True, False])
+@pytest.mark.for_each("is_strict", [True, False])
 def test_a_strict_schema_is_a_strict_tool(ask, is_strict):
     """Where the schema is strict and the server knows the word, so is the tool; it works over Responses too."""
     output = OutputSchema("sum", SCHEMA, strict=is_strict)
@@ -199,7 +199,7 @@ def test_a_server_that_takes_either(ask):
     assert llm.describe().adjustments == (BESIDE_TOOLS,)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("options", "adjustments"),
     [({}, (IN_INSTRUCTION, AS_TEXT)), ({"tool_calling": "native"}, (IN_INSTRUCTION,))],
     ids=["auto", "native"],
@@ -221,7 +221,7 @@ def test_tools_of_the_user_do_not_give_way_for_an_answer(ask):
         ask(connect(server, tool_calling="native"), tools=[CALCULATOR], output_schema=SCHEMA)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "refusal",
     ["Invalid schema for function 'final_answer': no", "tools.1.function.parameters: no"],
     ids=["by its name", "by its number"],
@@ -248,7 +248,7 @@ def test_other_failures_stay(ask):
         ask(connect(server), tools=[CALCULATOR], output_schema=SCHEMA)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("schema", "settings"),
     [({"type": "array", "items": {"type": "integer"}}, {}), (SCHEMA, {"tool_choice": "none"})],
     ids=["no object", "calls forbidden"],

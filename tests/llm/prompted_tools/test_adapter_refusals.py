@@ -85,7 +85,7 @@ def refusal(case):
     return Rejected(f"The provider answered {status}: {text}", status=status)
 
 
-@pytest.mark.parametrize("case", NO_TOOLS.values(), ids=NO_TOOLS)
+@pytest.mark.for_each("case", NO_TOOLS.values(), ids=NO_TOOLS)
 def test_tools_are_refused(case):
     """That tools are refused is understood in the words of every server, if there were any."""
     assert lesson_of(refusal(case), WITH_TOOLS) == "tools"
@@ -93,7 +93,7 @@ def test_tools_are_refused(case):
     assert lesson_of(refusal(case), WITH_SCHEMA) is None
 
 
-@pytest.mark.parametrize("case", NO_SCHEMA.values(), ids=NO_SCHEMA)
+@pytest.mark.for_each("case", NO_SCHEMA.values(), ids=NO_SCHEMA)
 def test_schemas_are_refused(case):
     """That the schema of an answer is refused is understood as well."""
     assert lesson_of(refusal(case), WITH_SCHEMA) == "schema"
@@ -108,7 +108,7 @@ def test_tools_and_schema_are_refused_together(case):
     assert lesson_of(refusal(case), WITH_SCHEMA) is None
 
 
-@pytest.mark.parametrize("case", OTHER.values(), ids=OTHER)
+@pytest.mark.for_each("case", OTHER.values(), ids=OTHER)
 def test_other_failures(case):
     """Any other failure, such as of a wrong schema, is not mistaken for it."""
     assert lesson_of(refusal(case), WITH_BOTH) is None

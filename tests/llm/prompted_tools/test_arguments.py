@@ -51,7 +51,7 @@ def test_several_arguments(text, value):
     assert [json.loads(call.arguments) for call in reader.calls] == [{"a": text, "b": value}]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("arguments", "spec", "written"),
     [
         ('{"text": "2+2"}', ONE, "2+2"),

@@ -124,7 +124,7 @@ AFTER_TEXT = {
 ALONE = {name: (text, calls, "") for name, (text, calls) in FORMS.items()}
 
 
-@pytest.mark.parametrize(("text", "calls", "before"), (ALONE | AFTER_TEXT).values(), ids=ALONE | AFTER_TEXT)
+@pytest.mark.for_each(("text", "calls", "before"), (ALONE | AFTER_TEXT).values(), ids=ALONE | AFTER_TEXT)
 def test_a_call_as_text_is_a_call(text, calls, before):
     """A call in the text of a model with native tools is a call, if it exactly fits a tool; nothing of it is shown."""
     with FakeServer(text, streamed(text)) as server:
@@ -137,7 +137,7 @@ def test_a_call_as_text_is_a_call(text, calls, before):
     assert "".join(event.text for event in events if isinstance(event, TextDelta)).strip() == before
 
 
-@pytest.mark.parametrize(("text", "calls"), FORMS.values(), ids=FORMS)
+@pytest.mark.for_each(("text", "calls"), FORMS.values(), ids=FORMS)
 def test_tools_as_text_read_every_form(text, calls):
     """With tool_calling="text" the calls of every form are read, whole or streamed."""
     with FakeServer(text, streamed(text)) as server:
@@ -163,7 +163,7 @@ NO_CALLS = {
 }
 
 
-@pytest.mark.parametrize("text", NO_CALLS.values(), ids=NO_CALLS)
+@pytest.mark.for_each("text", NO_CALLS.values(), ids=NO_CALLS)
 def test_what_does_not_fit_is_not_run(text):
     """A call that does not exactly fit a tool is text, and the result says what can be done."""
     with FakeServer(text, streamed(text)) as server:

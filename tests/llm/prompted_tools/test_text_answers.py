@@ -81,7 +81,7 @@ def facts(reader):
     return reader.text, reader.reasoning, reader.calls
 
 
-@pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case["about"])
+@pytest.mark.for_each("case", ANSWERS, ids=lambda case: case["about"])
 def test_what_models_write(case):
     """Calls are parsed as models write them, in one piece and character by character; quoted calls do not run."""
     is_cut = case.get("cut", False)
@@ -168,7 +168,7 @@ def test_a_tag_without_an_end_does_not_wait_for_ever():
     assert told(reader.feed("<TOOL: " + 300 * "x"), TextDelta) == "<TOOL: " + 300 * "x"
 
 
-@pytest.mark.parametrize("text", ["`", "<", "<TOOL: run_python>", "{", "'", '{"', "```\n", "<tool", "&lt;", "\n", "\\"])
+@pytest.mark.for_each("text", ["`", "<", "<TOOL: run_python>", "{", "'", '{"', "```\n", "<tool", "&lt;", "\n", "\\"])
 def test_twice_as_long_an_answer_is_twice_the_work(text):
     """The work of reading grows with the length of an answer, and no faster, however hostile the answer is."""
     for start in ("", "<TOOL: any>{'a': "):
@@ -196,7 +196,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("piece", HOSTILE)
+@pytest.mark.for_each("piece", HOSTILE)
 def test_half_markup_without_end_in_single_characters(piece):
     """Markup that is begun again and again is no more work for each character, and says the same as in one piece."""
     for start in ("", "<TOOL: calculator>", "```\n<TOOL: now></TOOL>", "```", "`"):
@@ -204,7 +204,7 @@ def test_half_markup_without_end_in_single_characters(piece):
         assert facts(read(answer)[0]) == facts(read([answer])[0]), start
 
 
-@pytest.mark.parametrize("piece", HOSTILE)
+@pytest.mark.for_each("piece", HOSTILE)
 def test_the_work_grows_with_the_length(piece):
     """Twice as much of what may become markup takes about twice the work, not four times."""
     few, many = (work(piece * (count // len(piece)), by_character=True) for count in (1_000, 4_000))
@@ -221,7 +221,7 @@ def test_very_much_half_markup(piece):
 LONG = 1_500
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "answer",
     [
         f"```{'x' * LONG}\n<TOOL: now></TOOL>\n```",
@@ -249,7 +249,7 @@ def test_blanks_between_thoughts_and_nothing_are_left_out():
     assert facts(read([" \n<think></think>", "Hi"])[0]) == ("Hi", "", ())
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "calls"),
     [
         ('{"name": "f", "arguments": {"x": 1}}', [("f", '{"x": 1}')]),

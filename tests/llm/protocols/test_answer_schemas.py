@@ -65,7 +65,7 @@ SCHEMAS = {
 }
 
 
-@pytest.mark.parametrize(("schema", "told"), SCHEMAS.values(), ids=SCHEMAS)
+@pytest.mark.for_each(("schema", "told"), SCHEMAS.values(), ids=SCHEMAS)
 def test_what_cannot_be_enforced_is_told_in_words(schema, told):
     """Objects are closed, what the grammar does not know is in the description, and the given schema stays."""
     given = repr(schema)

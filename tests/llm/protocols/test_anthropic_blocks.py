@@ -86,7 +86,7 @@ TURNS = {
 }
 
 
-@pytest.mark.parametrize(("messages", "expected"), TURNS.values(), ids=TURNS)
+@pytest.mark.for_each(("messages", "expected"), TURNS.values(), ids=TURNS)
 def test_turns_alternate_and_say_something(messages, expected):
     """What stands in a row is said at once, blanks are left out, and a user speaks first."""
     assert turns_of(*messages) == expected

@@ -52,7 +52,7 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize(("messages", "options", "places"), PLACES.values(), ids=PLACES)
+@pytest.mark.for_each(("messages", "options", "places"), PLACES.values(), ids=PLACES)
 def test_what_comes_again_is_marked(messages, options, places):
     """Marked are instruction or tools and the last turns, where another request will begin with them; never a blank."""
     assert marks_of(*messages, **options) == places

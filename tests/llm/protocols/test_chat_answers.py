@@ -148,8 +148,8 @@ LIMIT = {"error": {"code": 400, "message": "Token limit reached"}}
 AWAY = {"error": {"code": 503, "message": "Gone"}}
 
 
-@pytest.mark.parametrize("reason", ["stop", "length", "tool_calls", "eos"])
-@pytest.mark.parametrize("behind", [LIMIT, AWAY, {"object": "error", "message": "Gone"}])
+@pytest.mark.for_each("reason", ["stop", "length", "tool_calls", "eos"])
+@pytest.mark.for_each("behind", [LIMIT, AWAY, {"object": "error", "message": "Gone"}])
 def test_an_error_behind_an_answer_takes_nothing_away(reason, behind):
     """An error behind the end of an answer, as a router sends one of the limit that ended it, does not undo it."""
     reader = ChatReader()
@@ -161,8 +161,8 @@ def test_an_error_behind_an_answer_takes_nothing_away(reason, behind):
     assert response.usage.total_tokens == 6
 
 
-@pytest.mark.parametrize("reason", ["error", "content_filter", "content_filter: VIOLENCE", "abort", None, ""])
-@pytest.mark.parametrize(("told", "kind"), [(LIMIT, Rejected), (AWAY, Unreachable)])
+@pytest.mark.for_each("reason", ["error", "content_filter", "content_filter: VIOLENCE", "abort", None, ""])
+@pytest.mark.for_each(("told", "kind"), [(LIMIT, Rejected), (AWAY, Unreachable)])
 def test_an_error_of_an_answer_that_came_to_nothing_says_why(reason, told, kind):
     """Where the answer has not ended, or not well, the error behind it is what there is to tell."""
     reader = ChatReader()
@@ -192,8 +192,8 @@ def ended(finish_reason, native, content=None, *, streamed):
     return reader.finish(closed=True)
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize(
+@pytest.mark.for_each("streamed", [False, True])
+@pytest.mark.for_each(
     ("finish_reason", "native", "content", "kind", "told"),
     [
         ("error", "MALFORMED_FUNCTION_CALL", "", BadResponse, "'malformed_function_call'"),
@@ -212,8 +212,8 @@ def test_what_the_provider_behind_a_router_says_of_a_failure(streamed, finish_re
         ended(finish_reason, native, content, streamed=streamed)
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize(
+@pytest.mark.for_each("streamed", [False, True])
+@pytest.mark.for_each(
     ("native", "content"), [("STOP", "Hi"), ("completed", ""), ("end_turn", "Hi"), ("error", "Hi"), ("SAFETY", "Hi")]
 )
 def test_what_the_provider_behind_a_router_says_of_an_answer(streamed, native, content):

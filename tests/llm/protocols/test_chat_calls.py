@@ -49,7 +49,7 @@ PIECES = {
 }
 
 
-@pytest.mark.parametrize(("pieces", "expected"), PIECES.values(), ids=PIECES)
+@pytest.mark.for_each(("pieces", "expected"), PIECES.values(), ids=PIECES)
 def test_pieces_make_each_call_once(pieces, expected):
     """Whatever tells pieces apart, each call that a model made is made, and none twice."""
     assert read(*pieces) == expected

@@ -89,7 +89,7 @@ def test_files_in_the_result_of_a_tool():
     assert (told.files, told.content) == ((PDF,), f"done\n{quoted_file('a.txt', 'hi')}")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "message",
     [
         {},

@@ -31,7 +31,7 @@ PLAIN = {"type": "thinking", "thinking": "H"}
 HIDDEN = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm.", "signature": "s"}]}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("message", "content"),
     [
         (whole([thought("Hm."), SAID], tool_calls=[CALL]), [thought("Hm."), SAID]),

@@ -11,7 +11,7 @@ CHECK = "Check the base URL, the model's name and the settings."
 """What is told where a server says nothing of what is wrong."""
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("status", "code", "kind"),
     [
         (400, None, Rejected),
@@ -45,7 +45,7 @@ def test_status_and_code_make_the_kind(status, code, kind):
     assert "Boom" in str(error)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("body", "message", "code", "parameter"),
     [
         ({"error": {"message": "Boom", "code": "c", "param": "p"}}, "Boom", "c", "p"),
@@ -108,7 +108,7 @@ def test_a_router_tells_what_the_provider_behind_it_said(raw, message):
     assert str(error) == f"The provider answered 400: {message}"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("error", "kind"),
     [
         ({"code": "api_error", "message": "Internal server error"}, Unreachable),
@@ -226,7 +226,7 @@ def test_what_is_said_of_other_answers():
     assert "5 characters" in str(cut_short(5))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("status", "body", "kind", "code", "advice"),
     [
         (400, {"error": "Incorrect API key provided: xx***."}, Unauthorized, None, "Check the API key."),
@@ -284,7 +284,7 @@ def test_json_objects_are_read(text):
     assert json_object(text) == json.loads(text)
 
 
-@pytest.mark.parametrize("text", ["", "Hi", "<html>", "{", "[", "[1]", "1", "null", '"Hi"', "[" * 50_000, "9" * 10_000])
+@pytest.mark.for_each("text", ["", "Hi", "<html>", "{", "[", "[1]", "1", "null", '"Hi"', "[" * 50_000, "9" * 10_000])
 def test_what_is_no_json_object(text):
     """Anything else is an error that says what it is."""
     with pytest.raises(ModelError):

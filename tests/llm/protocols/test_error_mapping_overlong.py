@@ -285,7 +285,7 @@ TOO_LONG = {
 }
 
 
-@pytest.mark.parametrize("provider", TOO_LONG)
+@pytest.mark.for_each("provider", TOO_LONG)
 def test_a_conversation_that_is_too_long_is_known(provider):
     """Whatever a provider's words, the error has the one code, and the limit when the words name it."""
     status, body, limit = TOO_LONG[provider]
@@ -294,7 +294,7 @@ def test_a_conversation_that_is_too_long_is_known(provider):
     assert error.is_too_long
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("status", "body", "kind"),
     [
         (

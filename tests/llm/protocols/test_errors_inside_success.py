@@ -38,7 +38,7 @@ def llm_at(server, protocol):
     return LLM(base_url=server.origin if protocol == "gemini" else server.base_url, model="m", protocol=protocol)
 
 
-@pytest.mark.parametrize(("protocol", "fault"), FAULTS.values(), ids=FAULTS)
+@pytest.mark.for_each(("protocol", "fault"), FAULTS.values(), ids=FAULTS)
 def test_a_passing_fault_is_retried(protocol, fault, ask):
     """A temporary fault is retried in every way of asking, as long as nothing was shown."""
     with FakeServer(fault, "ok") as server:

@@ -64,7 +64,7 @@ DONE = {
 }
 
 
-@pytest.mark.parametrize("item", DONE.values(), ids=DONE)
+@pytest.mark.for_each("item", DONE.values(), ids=DONE)
 def test_what_a_server_has_done_goes_back_as_it_came(item):
     """The text of the answer is whole, nothing is a call of ours, and each item goes back where it stood."""
     output = [THOUGHT, COMMENT, item, CITED]

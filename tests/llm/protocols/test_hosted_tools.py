@@ -36,7 +36,7 @@ DECLARED = [
 ]
 
 
-@pytest.mark.parametrize(("tool", "protocol", "wanted"), DECLARED)
+@pytest.mark.for_each(("tool", "protocol", "wanted"), DECLARED)
 def test_each_protocol_has_its_own_declaration(tool, protocol, wanted):
     """What several providers have is declared as each has it, and anything else as it was written."""
     assert declared(tool.spec, protocol) == wanted

@@ -50,7 +50,7 @@ REASONS = {
 }
 
 
-@pytest.mark.parametrize(("reason", "expected"), REASONS.items())
+@pytest.mark.for_each(("reason", "expected"), REASONS.items())
 def test_why_an_answer_ended(reason, expected):
     """An answer is whole, or was cut, whatever this protocol calls it; with calls it ends in them."""
     assert AnthropicMessages().decode({"content": [text("Hi")], "stop_reason": reason}).finish_reason == expected
@@ -249,7 +249,7 @@ STREAMS = {
 }
 
 
-@pytest.mark.parametrize(("events", "said", "arguments"), STREAMS.values(), ids=STREAMS)
+@pytest.mark.for_each(("events", "said", "arguments"), STREAMS.values(), ids=STREAMS)
 def test_streams_of_other_servers_are_read(events, said, arguments):
     """What other servers that speak the protocol do otherwise is understood."""
     _, response = read(*events)

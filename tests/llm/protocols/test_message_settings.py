@@ -50,7 +50,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize(("settings", "sent"), SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.for_each(("settings", "sent"), SETTINGS.values(), ids=SETTINGS)
 def test_settings_have_one_name_everywhere(settings, sent):
     """Settings in any protocol's words are sent in those of this one, and what is its own as it is."""
     body = entered({"model": "m"}, settings)
@@ -71,7 +71,7 @@ LIMITS = {
 }
 
 
-@pytest.mark.parametrize(("model", "settings", "most"), LIMITS.values(), ids=LIMITS)
+@pytest.mark.for_each(("model", "settings", "most"), LIMITS.values(), ids=LIMITS)
 def test_a_limit_is_always_said(model, settings, most):
     """How long an answer may be is said always, with room for the thoughts of a model that thinks."""
     assert entered({"model": model}, settings)["max_tokens"] == most

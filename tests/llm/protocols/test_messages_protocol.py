@@ -166,7 +166,7 @@ ASKING = {
 }
 
 
-@pytest.mark.parametrize(("asking", "arguments"), ASKING.values(), ids=ASKING)
+@pytest.mark.for_each(("asking", "arguments"), ASKING.values(), ids=ASKING)
 def test_the_server_is_asked_as_by_the_package(ask_whole, asking, arguments):
     """What is sent is what the anthropic package sends for the same."""
     messages, options = asking
@@ -188,7 +188,7 @@ def test_the_key_and_the_version_have_headers_of_their_own(ask):
     assert (second["anthropic-version"], second["anthropic-beta"]) == ("2026-10-21", "b")
 
 
-@pytest.mark.parametrize("line", [SAID, "Hello", call("clock"), say("Cut", finish_reason="length")])
+@pytest.mark.for_each("line", [SAID, "Hello", call("clock"), say("Cut", finish_reason="length")])
 def test_the_package_reads_what_we_read(ask, line):
     """The package's own client reads from the same server the same text, thoughts, calls and figures."""
     with FakeServer(line, line, line) as server:
@@ -312,7 +312,7 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize(("kind", "status", "expected"), [(kind, *fact) for kind, fact in ERRORS.items()], ids=ERRORS)
+@pytest.mark.for_each(("kind", "status", "expected"), [(kind, *fact) for kind, fact in ERRORS.items()], ids=ERRORS)
 def test_errors_are_those_of_every_provider(ask, kind, status, expected):
     """An error is of the same kind with a status as in the middle of a stream, where there is none."""
     body = json.dumps(error(kind))
@@ -332,9 +332,7 @@ def test_errors_are_those_of_every_provider(ask, kind, status, expected):
     assert getattr(first.value, "retry_after_seconds", 7) == 7
 
 
-@pytest.mark.parametrize(
-    ("line", "told"), [(refuse("Not that."), "Not that."), (filtered("So"), "no reason was given")]
-)
+@pytest.mark.for_each(("line", "told"), [(refuse("Not that."), "Not that."), (filtered("So"), "no reason was given")])
 def test_a_model_that_declines_is_an_error(ask, line, told):
     """An answer that ends as a refusal is Rejected, with the reason as far as there is one."""
     with FakeServer(line) as server, pytest.raises(Rejected, match=told) as caught:

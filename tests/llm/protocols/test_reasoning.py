@@ -38,7 +38,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("text", CASES)
+@pytest.mark.for_each("text", CASES)
 def test_thoughts_come_before_the_text(text):
     """What stands between tags at the beginning are thoughts, all else is text."""
     assert parted(text) == CASES[text]

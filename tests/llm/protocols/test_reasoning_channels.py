@@ -34,8 +34,8 @@ HARMONY = {
 }
 
 
-@pytest.mark.parametrize("size", [1, 3, 1_000])
-@pytest.mark.parametrize(("text", "parts"), HARMONY.values(), ids=HARMONY)
+@pytest.mark.for_each("size", [1, 3, 1_000])
+@pytest.mark.for_each(("text", "parts"), HARMONY.values(), ids=HARMONY)
 def test_channels_separate_reasoning_from_text(text, parts, size):
     """The analysis channel is reasoning, wherever the chunks are cut; a call keeps its markup."""
     splitter = ReasoningSplitter()
@@ -58,7 +58,7 @@ CLOSED = {
 }
 
 
-@pytest.mark.parametrize(("text", "parts"), CLOSED.values(), ids=CLOSED)
+@pytest.mark.for_each(("text", "parts"), CLOSED.values(), ids=CLOSED)
 def test_what_a_closing_tag_closes(text, parts):
     """Text before a closing tag that was not opened is reasoning, unless the tag is only mentioned."""
     assert closed_thoughts(text) == parts

@@ -18,7 +18,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize(("pieces", "text"), TEXTS.values(), ids=TEXTS)
+@pytest.mark.for_each(("pieces", "text"), TEXTS.values(), ids=TEXTS)
 def test_what_stands_apart_stays_apart(pieces, text):
     """Neighbours go on with each other; what something else stands between becomes a paragraph of its own."""
     paragraphs, told = ParagraphJoiner(), []

@@ -104,7 +104,7 @@ STREAMS = {
 }
 
 
-@pytest.mark.parametrize(("events", "expected"), STREAMS.values(), ids=STREAMS)
+@pytest.mark.for_each(("events", "expected"), STREAMS.values(), ids=STREAMS)
 def test_streams_of_other_servers_are_read(events, expected):
     """Whatever a server numbers otherwise or leaves out, all that it sent is in the response, once."""
     told, response = read(*events)

@@ -167,7 +167,7 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize(("data", "kind", "words"), FAILURES.values(), ids=FAILURES)
+@pytest.mark.for_each(("data", "kind", "words"), FAILURES.values(), ids=FAILURES)
 def test_what_is_no_answer(data, kind, words):
     """What failed, was filtered or refused is an error, whole or streamed."""
     with pytest.raises(kind, match=words):
@@ -278,12 +278,10 @@ ARGUMENTS = {"type": "response.function_call_arguments.delta", "output_index": 1
 WHOLE_ARGUMENTS = {"type": "response.function_call_arguments.done", "output_index": 1, "arguments": "{}"}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "last", [completed(), {"type": "response.completed", "response": None}, {"type": "response.done", "response": {}}]
 )
-@pytest.mark.parametrize(
-    "arguments", [[ARGUMENTS], [WHOLE_ARGUMENTS], [ARGUMENTS, {**WHOLE_ARGUMENTS, "arguments": ""}]]
-)
+@pytest.mark.for_each("arguments", [[ARGUMENTS], [WHOLE_ARGUMENTS], [ARGUMENTS, {**WHOLE_ARGUMENTS, "arguments": ""}]])
 def test_what_was_streamed_is_the_answer_when_the_end_has_none(arguments, last):
     """A server whose last event repeats nothing has said in its deltas what the answer is."""
     _, response = read(DELTA, BEGUN, *arguments, {"type": "response.output_item.done", "item": None}, last)

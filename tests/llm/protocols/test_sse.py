@@ -35,7 +35,7 @@ def test_objects_are_given_out_as_soon_as_their_line_ends():
     assert list(EventStream().feed(b'data: {"a": 1}\n')) == [{"a": 1}]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("data", "objects"),
     [
         (b"", []),

@@ -28,7 +28,7 @@ def test_text_of_content(content, text):
     assert parsing.text_of(content) == text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("content", "text", "thoughts"),
     [
         ("Hi", "Hi", ""),
@@ -57,7 +57,7 @@ for _ in range(100_000):
     DEEP = [DEEP]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("value", "states_date"),
     [
         (None, False),
@@ -75,7 +75,7 @@ def test_what_is_empty_however_deep_says_nothing(value, states_date):
     assert parsing.has_content(value) is states_date
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("arguments", "text"),
     [
         (None, ""),
@@ -95,7 +95,7 @@ def test_arguments_become_text(arguments, text):
     assert parsing.arguments_text(arguments) == text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("arguments", "sent"),
     [
         ("", {}),
@@ -138,7 +138,7 @@ def test_pieces_make_up_the_text(text, data):
     assert bool(pieces) is bool(text)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("figures", "usage"),
     [
         ({"in": 7, "out": 3}, Usage(7, 3, requests=1)),
@@ -173,7 +173,7 @@ def test_figures_become_usage(figures, usage):
     assert parsing.usage_of(figures, NAMES, DETAILS) == usage
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("figures", "usage"),
     [
         ({"in": 7, "out": 3, "total_tokens": 10}, Usage(7, 3, requests=1)),

@@ -46,7 +46,7 @@ def test_openai_needs_a_key():
         openai_endpoint(Sources({}))
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@pytest.mark.for_each("name", SERVICES)
 def test_services_are_known_by_name(name):
     """A service is reached by its name alone: over https with its own key, or on this machine without one."""
     service = SERVICES[name]

@@ -91,7 +91,7 @@ STYLES = {
 }
 
 
-@pytest.mark.parametrize(("address", "values", "base_url", "protocol", "version", "query"), STYLES.values(), ids=STYLES)
+@pytest.mark.for_each(("address", "values", "base_url", "protocol", "version", "query"), STYLES.values(), ids=STYLES)
 def test_styles(address, values, base_url, protocol, version, query):
     """The version and the address decide between the dated style and the v1 style."""
     endpoint = endpoint_of(azure_endpoint_is=address, model_is="gpt", **values)

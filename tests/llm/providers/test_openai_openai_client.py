@@ -13,8 +13,8 @@ AZURE = {"api_key": KEY, "azure_endpoint": "https://r.openai.azure.com", "api_ve
 RESOURCE = "https://r.openai.azure.com/openai"
 
 
-@pytest.mark.parametrize("kind", [openai.OpenAI, openai.AsyncOpenAI])
-@pytest.mark.parametrize(
+@pytest.mark.for_each("kind", [openai.OpenAI, openai.AsyncOpenAI])
+@pytest.mark.for_each(
     ("base_url", "protocol", "is_strict"),
     [
         (None, "responses", True),
@@ -31,8 +31,8 @@ def test_a_client_says_where(kind, base_url, protocol, is_strict):
     assert (endpoint.protocol, endpoint.strict, endpoint.is_openai) == (protocol, is_strict, False)
 
 
-@pytest.mark.parametrize("kind", [openai.AzureOpenAI, openai.AsyncAzureOpenAI])
-@pytest.mark.parametrize(
+@pytest.mark.for_each("kind", [openai.AzureOpenAI, openai.AsyncAzureOpenAI])
+@pytest.mark.for_each(
     ("options", "values", "model", "url"),
     [
         ({}, {"model=": "d 1"}, "d 1", f"{RESOURCE}/deployments/d%201"),

@@ -14,8 +14,8 @@ from agentkit.content import Image
 from agentkit.errors import ConfigError, ToolError
 from agentkit.installation import install_command
 from agentkit.mcp import MCPServer
+from agentkit.mcp.connection_target import Target, target_of
 from agentkit.mcp.sdk.session import MCPConnection, ToolOutput, _State, connected
-from agentkit.mcp.target import Target, target_of
 
 
 def offering(*blocks, structured=None, failed=False, pages=1):
@@ -50,7 +50,7 @@ TEXT = types.EmbeddedResource(resource=types.TextResourceContents(uri="file:///a
 BLOB = types.EmbeddedResource(resource=types.BlobResourceContents(uri="file:///b.bin", blob="aGVsbG8="))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("blocks", "value"),
     [
         ([types.TextContent(text="one"), types.TextContent(text="two")], "one\ntwo"),

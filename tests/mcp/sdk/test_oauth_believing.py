@@ -13,7 +13,7 @@ from agentkit.mcp.sdk.oauth import check_answer, check_metadata, page_of, told_o
 REQUEST = httpx2.Request("POST", "https://login.example/token", data={"code": "tulip-code", "client_id": "us"})
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("model", "said", "told"),
     [
         (OAuthToken, {"access_token": "tulip\r\nX-Evil: 1"}, "its access_token cannot be sent in a header"),
@@ -49,7 +49,7 @@ def metadata(methods):
     return OAuthMetadata(issuer="https://login.example", **named, code_challenge_methods_supported=methods)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("said", "is_named", "is_meant", "told"),
     [
         (metadata(["S256"]), True, False, ""),

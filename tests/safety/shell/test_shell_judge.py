@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agentkit.decisions import Verdict
-from agentkit.levels import SafetyLevel
+from agentkit.decisions import SafetyLevel, Verdict
 from agentkit.safety.shell import check_examples, judge_command, tables
+from agentkit.safety.shell.parsing import grammar_binding
 
 ATTACKS = Path(__file__).parents[1] / "attacks"
 ACCEPTED = {
@@ -47,7 +47,7 @@ def judge(command, **settings):
     return judge_command(command, workspace="/workspace", **settings)
 
 
-@pytest.mark.parametrize("category", CATEGORIES)
+@pytest.mark.for_each("category", CATEGORIES)
 def test_each_category_is_judged_as_expected(category):
     """Hostile commands are denied or asked about, harmless ones allowed, as each row of the data files says."""
     chosen = [row for row in HOSTILE + HARMLESS if row["category"] == category]
@@ -177,7 +177,7 @@ def test_a_redirection_among_the_words_of_a_denied_command_never_lets_it_through
             assert judge(text).verdict is not Verdict.ALLOW, text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "text",
     [
         *("$[" * 4_900, "[ " + "a=1;" * 2_400, "[ " + "-a " * 3_300, ">f `" * 2_400, "export x \t" * 990, "&#" * 4_900),
@@ -223,7 +223,7 @@ def test_a_long_hostile_text_is_judged_at_once(text):
     assert decision.verdict is not Verdict.ALLOW or not text.startswith(("rm", "$(", "("))
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("command", "level"),
     [
         ("ls", SafetyLevel.NETWORK),
@@ -243,7 +243,7 @@ def test_an_allowed_command_says_how_much_harm_it_can_do(command, level):
     assert judge(command).level is level
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "command",
     [
         *("pytest", "make", "touch x", "echo x > y", "python3 a.py", "git add x", "sed -i d x", "sort -o x x"),
@@ -314,7 +314,7 @@ def test_bash_itself_must_agree_before_an_allow():
 EXPOSED = ["/workspace/.env", "/workspace/config/secrets.yaml"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "command",
     [
         *("grep -r KEY .", "grep -rn KEY", "rg KEY", "git grep KEY", "find . -type f | xargs cat", "ls -a | xargs cat"),
@@ -329,7 +329,7 @@ def test_what_may_read_keys_is_asked_about_where_nothing_hides_them(command):
     assert judge(command, contained=False, exposed=["/workspace/deep/er/.env"]).rule in {"shell.exposed", "shell.reads"}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "command",
     [
         *("ls -la", "find . -name '*.py'", "cat README.md src/*.py", "grep -rn TODO src", "rg TODO src", "git status"),
@@ -352,10 +352,10 @@ def test_writing_outside_could_carry_data_out():
 def test_judging_is_quick():
     """An everyday command is judged in a few milliseconds."""
     judge("ls")
-    started = time.perf_counter()
+    started = time.process_time()
     for row in HARMLESS:
         judge(row["input"])
-    assert (time.perf_counter() - started) / len(HARMLESS) < 0.05
+    assert (time.process_time() - started) / len(HARMLESS) < 0.05
 
 
 @pytest.mark.parametrize(
@@ -367,3 +367,9 @@ def test_the_workspace_may_lie_anywhere(command):
         decision = judge_command(command.replace("{}", workspace), workspace=workspace)
         assert decision.verdict is not Verdict.DENY, decision
         assert judge_command(f"rm -rf {workspace}/..", workspace=workspace).verdict is not Verdict.ALLOW
+
+
+def test_grammar_is_loaded_without_its_package_where_possible():
+    """The grammar's extension module is loaded alone, or its package imported where the module is not found."""
+    assert grammar_binding().__name__ == "_binding"
+    assert grammar_binding("json").__name__ == "tree_sitter_bash"

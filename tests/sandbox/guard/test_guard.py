@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from agentkit.sandbox.guard import run
+from agentkit.sandbox.guard import KeptNamespace, run
 from agentkit.sandbox.guard.module_facades import TABLE
 
 HERE = Path(__file__).parent
@@ -31,7 +31,7 @@ def outcome(code):
     return ending, "".join(printed)
 
 
-@pytest.mark.parametrize("row", ORDINARY, ids=range(len(ORDINARY)))
+@pytest.mark.for_each("row", ORDINARY, ids=range(len(ORDINARY)))
 def test_ordinary_code_prints_what_python_prints(row):
     """Code that models write runs under guard, and prints the same."""
     ending, printed = outcome(row["code"])
@@ -103,7 +103,7 @@ def test_last_expression_is_shown():
     assert outcome("")[0].ok
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("code", "kind", "line", "said"),
     [
         ("x = 1\nx = (", "syntax", 2, "SyntaxError"),
@@ -166,7 +166,7 @@ def test_streams_are_separate():
     assert written == [("stdout", "a\n"), ("stderr", "b\n")]
 
 
-@pytest.mark.parametrize("name", sorted(TABLE.keys() - {"__future__"}))
+@pytest.mark.for_each("name", sorted(TABLE.keys() - {"__future__"}))
 def test_every_module_can_be_imported(name):
     """Each module listed as available can be imported, in all three ways."""
     ending, printed = outcome(f"import {name}\nimport {name} as m\nfrom {name} import *\nprint(m)")
@@ -195,7 +195,7 @@ def test_the_host_keeps_its_streams_and_limits():
     assert (sys.stdout, sys.stderr, Path.cwd()) == before
 
 
-@pytest.mark.parametrize("row", rows("details.jsonl"), ids=lambda row: repr(row["code"][:40]))
+@pytest.mark.for_each("row", rows("details.jsonl"), ids=lambda row: repr(row["code"][:40]))
 def test_detail(row):
     """Replaced functions and guarded attributes answer as Python's own do."""
     ending, printed = outcome(row["code"])
@@ -203,9 +203,19 @@ def test_detail(row):
     assert row["stdout"] in {printed, None}
 
 
-@pytest.mark.parametrize("row", rows("refusals.jsonl"), ids=lambda row: repr(row["code"][:40]))
+@pytest.mark.for_each("row", rows("refusals.jsonl"), ids=lambda row: repr(row["code"][:40]))
 def test_refusal_says_what_to_do(row):
     """What is refused is named, with what to do instead."""
     ending, _ = outcome(row["code"])
     assert ending.kind in {"refused", "syntax"} or not row["said"]
     assert row["said"] in ending.text()
+
+
+def test_programs_share_their_variables():
+    """Programs of one namespace see the variables of earlier ones; each has its own outcome, as one that fails has."""
+    printed = []
+    kept = KeptNamespace(lambda _, text: printed.append(text))
+    outcomes = [kept.run(code) for code in ("x = 6\nx", "y = x * 7; 1 / 0", "x +", "print(x, y)\ny")]
+    expected = [("ok", "6"), ("raised", None), ("syntax", None), ("ok", "42")]
+    assert [(each.kind, each.value) for each in outcomes] == expected
+    assert "".join(printed) == "6 42\n"

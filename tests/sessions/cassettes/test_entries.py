@@ -104,7 +104,7 @@ def test_an_error_of_a_later_version_is_a_model_error():
     assert type(Reader().read(line).answer) is ModelError
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("content", "value", "kept"),
     [
         ('{"a": [1, 2]}', {"a": [1, 2]}, {"a": [1, 2]}),
@@ -171,7 +171,7 @@ def test_a_milestone_can_stand_alone():
     assert (told.run, told.at, told.milestone, told.asking) == ("run", 13.0, RunStarted("helper", "Hi."), None)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "line",
     [
         {"ask": "model"},
@@ -215,8 +215,8 @@ def test_a_milestone_cannot_tell_of_a_person():
         reader.read({"run": "r", "at": 1, "event": "response_received", "of": 1})
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf"), -1, 1e12, 10**400, "12", True, None])
-@pytest.mark.parametrize("name", ["id", "at", "seconds", "inside"])
+@pytest.mark.for_each("number", [float("nan"), float("inf"), -1, 1e12, 10**400, "12", True, None])
+@pytest.mark.for_each("name", ["id", "at", "seconds", "inside"])
 def test_numbers_that_nothing_counts_are_refused(name, number):
     """A time that no clock shows, or a question's number that is none, is a damaged line."""
     with pytest.raises(SessionError):

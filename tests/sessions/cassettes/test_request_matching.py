@@ -72,7 +72,7 @@ def test_what_does_not_count(same):
     assert fits(ASKED, same)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "other",
     [
         request(instruction="You are no helper."),
@@ -108,7 +108,7 @@ def test_persons_are_asked_the_same_about_the_same_call():
     assert not fits(PERSON, CALL)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("recorded", "asked", "same"),
     [
         ("key [redacted: API key] end", "key sk-secret end", True),

@@ -27,7 +27,7 @@ def is_number(value):
     return type(value) is int or (type(value) is float and math.isfinite(value))
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.for_each("name", FUNCTIONS)
 def test_function_gives_a_number_or_says_why_not(name):
     """Every function gives a finite number of real kind, or an error that begins with its call."""
     count = max(FUNCTIONS[name].least, 2) if FUNCTIONS[name].most is None else FUNCTIONS[name].least
@@ -35,7 +35,7 @@ def test_function_gives_a_number_or_says_why_not(name):
     assert [value for value in values if not is_number(value) and not value.startswith(f"{name}(")] == []
 
 
-@pytest.mark.parametrize("symbol", ["+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|"])
+@pytest.mark.for_each("symbol", ["+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|"])
 def test_operator_gives_a_number_or_says_why_not(symbol):
     """Every operator gives a finite number of real kind, or an error that repeats the operator."""
     values = [outcome(operate, symbol, left, right) for left in EXTREMES for right in EXTREMES]

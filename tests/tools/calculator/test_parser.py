@@ -116,7 +116,7 @@ def trees():
     return st.recursive(leaves, grow, max_leaves=12)
 
 
-@pytest.mark.parametrize("row", rows("calculator_good.jsonl"), ids=name_of)
+@pytest.mark.for_each("row", rows("calculator_good.jsonl"), ids=name_of)
 def test_value_is_right(row):
     """An expression has the value that mathematics gives it, whole where it is whole."""
     value = calculate(row["input"])
@@ -124,7 +124,7 @@ def test_value_is_right(row):
     assert type(value).__name__ == row["kind"]
 
 
-@pytest.mark.parametrize("row", rows("calculator_bad.jsonl"), ids=name_of)
+@pytest.mark.for_each("row", rows("calculator_bad.jsonl"), ids=name_of)
 def test_fault_is_named(row):
     """What has no value, or could have two, is refused at once in one readable sentence that names the piece."""
     started = time.process_time()
@@ -146,7 +146,7 @@ def test_expression_must_be_text(value):
         calculate(value)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "piece",
     [
         "factorial(1140)%7+",

@@ -11,7 +11,7 @@ def texts(expression):
     return [token.text for token in tokens_of(expression)[:-1]]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("written", "read"),
     [
         ("6 \N{MULTIPLICATION SIGN} 7 ÷ 2 \N{MINUS SIGN} 1", ["6", "*", "7", "/", "2", "-", "1"]),

@@ -25,8 +25,8 @@ def read(data, encoding="", size=65_536):
     return reader
 
 
-@pytest.mark.parametrize("size", [1, 7, 65_536])
-@pytest.mark.parametrize("encoding", ["", "identity", "gzip", "X-GZIP "])
+@pytest.mark.for_each("size", [1, 7, 65_536])
+@pytest.mark.for_each("encoding", ["", "identity", "gzip", "X-GZIP "])
 def test_body_is_read_whole(encoding, size):
     """A body comes out as it was, in whatever pieces it comes."""
     body = b"hello " * 100

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agentkit.decisions import Verdict
+from agentkit.decisions import SafetyLevel, Verdict
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
 from agentkit.tools.web.fetch import PAGE_CHARS, fetch_tool, fetch_url_tool
 
 FILES = Path(__file__).parents[2] / "documents" / "files"

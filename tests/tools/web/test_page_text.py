@@ -8,7 +8,7 @@ import pytest
 from agentkit.tools.web.page_text import decode, enclosed, kind_of, without_controls
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("content_type", "body", "kind"),
     [
         ("text/html", b"<p>x", "html"),
@@ -47,7 +47,7 @@ def test_kind_is_told_by_header_and_first_bytes(content_type, body, kind):
     assert kind_of(content_type, body) == kind
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("body", "content_type", "text"),
     [
         ("käse".encode(), "", "käse"),

@@ -36,7 +36,7 @@ def test_page_reads_as_markdown():
     assert "- one\n- two" in text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "words",
     [
         *("Site header", "Menu", "privacy", "Subscribe", "secret 1", "secret 2", "secret 3", "secret 4", "picture"),
@@ -75,6 +75,28 @@ def test_links_are_relative_to_a_base_that_is_a_url(base, link):
 
 
 @pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        (
+            '<frameset><frame src="a.html" title="Menu"><frame src="/b"></frameset>',
+            "- [Menu](https://example.com/x/a.html)",
+        ),
+        ('<p>Map<iframe src="//m.example/x" title="Area"></iframe>', "- [Area](https://m.example/x)"),
+        (
+            '<object data="a.pdf"><p>Get the file.</p></object>',
+            "Get the file.\n\n- [Embedded page](https://example.com/x/a.pdf)",
+        ),
+        ("<p>Copy:</p><textarea readonly>a: 1\nb: 2</textarea>", "```\na: 1\nb: 2\n```"),
+        ('<my-card><template shadowrootmode="open"><p>Within.</p></template></my-card>', "Within."),
+        ("<p>soft&shy;hyphen", "softhyphen"),
+    ],
+)
+def test_text_in_unusual_places_is_kept(html, text):
+    """Addresses of frames and objects, read-only fields, shadow roots and words with soft hyphens are in the text."""
+    assert text in read(html, "https://example.com/x/y").text
+
+
+@pytest.mark.parametrize(
     ("html", "title"),
     [("<h1>A <i>b</i></h1>", "A b"), ("<p>x", ""), ("<title></title><p>x", ""), ("<svg><title>s</title></svg>x", "")],
 )
@@ -83,7 +105,7 @@ def test_title_is_that_of_the_page(html, title):
     assert read(html).title == title
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("html", "needs"),
     [
         ("<div id=root></div><script src=app.js></script>", True),
@@ -107,7 +129,7 @@ def test_short_page_with_scripts_has_a_note():
     assert (page.text, "scripts, which are not run" in page.note) == ("203.0.113.77", True)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "html",
     [
         *("<div>" * 50_000 + "x", "<b>" * 500_000, "<ul><li>" * 200_000, "<table><tr><td>" * 100_000),
@@ -119,9 +141,9 @@ def test_short_page_with_scripts_has_a_note():
 )
 def test_hostile_pages_end(html):
     """Pages made to exhaust a parser are read in seconds."""
-    started = time.monotonic()
+    started = time.process_time()
     read(html)
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20
 
 
 def test_what_cannot_be_seen_is_left_out_however_it_is_written():

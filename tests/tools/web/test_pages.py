@@ -20,7 +20,7 @@ def read(html):
     return read_html(html, read_url("https://site.example/v1/x.html"))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.for_each("name", CASES)
 def test_page_becomes_its_markdown(name):
     """Pages of site generators, forums, blogs and portals become exactly the Markdown next to them."""
     page = read((PAGES / f"{name}.html").read_text("utf-8"))
@@ -40,7 +40,7 @@ def test_knowledge_reads_pages_likewise(name, tmp_path):
     assert not note or note in str(result)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "html",
     [
         f'<div class="sidebar"><main><p>{LONG}</main></div>',
@@ -71,7 +71,7 @@ def test_content_is_never_removed(html):
     assert LONG.strip() in read(f"<body>{html}</body>").text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "html",
     [
         f"<nav>{LINKS}</nav><p>{LONG}",
@@ -112,7 +112,7 @@ def test_lists_of_links_are_content(html):
     assert "Entry number 29" in read(html).text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("html", "text"),
     [
         ("2<sup>10</sup> and e<sup>-x</sup>", "2^10 and e^-x"),
@@ -135,7 +135,7 @@ def test_indices_and_formulas_keep_their_meaning(html, text):
     assert read(html).text == text.replace("\\*", "*")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("html", "text"),
     [
         ("<pre><span>1</span>a\n<span>2</span>  b</pre>", "a\n  b"),

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from agentkit.decisions import Verdict
-from agentkit.levels import SafetyLevel
+from agentkit.decisions import SafetyLevel, Verdict
 from agentkit.tools.web.search import search_tool, web_search_tool
 
 

@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from agentkit.decisions import Verdict
-from agentkit.levels import SafetyLevel
+from agentkit.decisions import SafetyLevel, Verdict
 from agentkit.tools.web.wikipedia import MAX_CONCURRENT, encyclopedia_tool, wikipedia_tool
 
 

@@ -29,7 +29,7 @@ from agentkit.llm.providers.offline.argument_matching import (
     states_date,
     unfilled,
 )
-from agentkit.llm.providers.offline.lexicon import in_english, words
+from agentkit.llm.providers.offline.lexicon import in_english, places_in, times_apart, words, zones_in
 from agentkit.llm.providers.offline.normalisation import only_states, spelled_out
 from agentkit.llm.providers.offline.question_parser import Question
 from agentkit.llm.providers.offline.validation import (
@@ -166,7 +166,7 @@ class OfflineModel:
             raise Rejected(_TOO_LONG.format(len(text), MAX_REQUEST_CHARS))
         takes_orders = any(kind in _ORDERS for spec in tools for kind in kinds_of(spec).values())
         reckons = any(kind is TextKind.SUM for spec in tools for kind in kinds_of(spec).values())
-        question = Question(spelled_out(text, sums=reckons), orders=takes_orders)
+        question = Question(spelled_out(times_apart(text), sums=reckons), orders=takes_orders)
         asks = not (question.small or question.negated or question.is_private or only_states(text))
         offered = offers(question, tools) if asks else []
         if not offered:
@@ -179,7 +179,7 @@ class OfflineModel:
         if not judgment.doubts:
             return _Answer(calls=judgment.calls, raw=raw)
         raw = {**raw, "doubts": list(judgment.doubts)}
-        if not judgment.complete:
+        if not judgment.complete or _drops(judgment.calls, question):
             return _Answer(_unable(question, tools, judgment), raw=raw)
         return _Answer(_unsure(judgment.calls), suggested=judgment.calls, raw=raw)
 
@@ -330,7 +330,7 @@ def _shortened(question: Question) -> str:
 def _unable(question: Question, tools: Sequence[ToolSpec], judgment: CallValidation | None = None) -> str:
     """Explain why no tool was called, and what this model can and cannot do."""
     if not tools:
-        return _ABILITY.format("there are no tools")
+        return _ABILITY.format("none is offered here")
     if question.small and (line := _small_talk(question, tools)):
         return line
     if question.small:
@@ -343,8 +343,8 @@ def _unable(question: Question, tools: Sequence[ToolSpec], judgment: CallValidat
     elif not question.personal and (wanting := unfilled(question, tools)):
         why = f"I would use {wanting.spec.name}, but I could not find its {' and '.join(wanting.missing)}. "
     else:
-        why = "None of the tools fits this request. "
-    return f"{why}{_ABILITY.format(f'the tools here are {_nearest(question, tools)}')}"
+        why = "No tool here fits this. "
+    return f"{why}{_ABILITY.format(_nearest(question, tools))}"
 
 
 def _small_talk(question: Question, tools: Sequence[ToolSpec]) -> str:
@@ -358,7 +358,7 @@ def _small_talk(question: Question, tools: Sequence[ToolSpec]) -> str:
         return "All right."
     if _HELLOS.isdisjoint(said) and "chào" not in question.text.lower():
         return ""
-    return f"Hello. I am the offline model: ask for something that a tool can do ({_nearest(question, tools)})."
+    return f"Hello. The offline model calls tools for you: {_nearest(question, tools)}."
 
 
 def _nearest(question: Question, tools: Sequence[ToolSpec]) -> str:
@@ -367,6 +367,14 @@ def _nearest(question: Question, tools: Sequence[ToolSpec]) -> str:
     names = [spec.name for spec in (ordered if len(tools) > _MOST_NAMES else tools)]
     others = f" and {len(names) - _MOST_NAMES} others" if len(names) > _MOST_NAMES else ""
     return f"{', '.join(names[:_MOST_NAMES])}{others}"
+
+
+def _drops(calls: Sequence[ProposedCall], question: Question) -> bool:
+    """Whether proposed calls lack all numbers of the question, or a place whose time it asks for."""
+    given = " ".join(str(value) for call in calls for value in call.arguments.values()).lower()
+    zones = zones_in(question.text) if "time" in question.ideas else ()
+    lost = [zone for zone in zones if not any(place in given for place in (zone.lower(), *places_in(zone)))]
+    return bool(lost) or bool(question.numbers and not any(letter.isdigit() for letter in given))
 
 
 def _unsure(calls: Sequence[ProposedCall]) -> str:
@@ -399,6 +407,8 @@ def _result_text(result: ToolMessage, call: ToolCall | None, asked: Sequence[str
     if error := entries.get("error"):
         rest = _lines({key: entries[key] for key in _MAIN if key in entries})
         return "\n".join(filter(None, (f"{result.name} failed: {error}", rest)))
+    if value.get("output") == "" and value.get("return_code", 0) == 0:
+        return f"{result.name} printed nothing."
     sent = json_or_text(call.arguments) if call else {}
     echoes = list(sent.values()) if isinstance(sent, dict) else []
     own = {key: each for key, each in entries.items() if each not in echoes}
@@ -406,7 +416,14 @@ def _result_text(result: ToolMessage, call: ToolCall | None, asked: Sequence[str
         own = {key: each for key, each in entries.items() if key in own or key not in _MAIN}
     lines = _equation(entries) or _lines(_asked_for(own, asked) or _essence(own)) or f"{result.name} came back empty."
     zone = sent.get("timezone") if isinstance(sent, dict) else None
-    return f"{lines} in {zone.rpartition('/')[2].replace('_', ' ')}" if zone and "\n" not in lines else lines
+    return f"{lines} in {_place(zone, asked)}" if zone and "\n" not in lines else lines
+
+
+def _place(zone: str, asked: Sequence[str]) -> str:
+    """The place of the question that a time zone stands for, else the city in the zone's name."""
+    text = f" {' '.join(asked).lower()} "
+    named = next((place for place in places_in(zone) if f" {place} " in text and place != zone.lower()), "")
+    return named.title() or zone.rpartition("/")[2].replace("_", " ")
 
 
 def _equation(entries: Mapping[str, Any]) -> str:
@@ -476,8 +493,8 @@ _YES = re.compile(
     r"(?:yes|yeah|yep|sure|ok|okay|right|correct|exactly|do it|go ahead)(?:,? (?:please|do))?[.!]*", re.IGNORECASE
 )
 _ABILITY = (
-    "I am the offline model: I pass a request on to a tool and report its result; {0}. I cannot chat or answer "
-    "from knowledge. For a model that can, set the key of a provider, such as OPENAI_API_KEY."
+    "The offline model calls tools ({0}); it cannot chat or answer from knowledge. For a model that can, set the key "
+    "of a provider, such as OPENAI_API_KEY."
 )
 _TOO_LONG = "The offline model reads short requests only: this one has {0:,} characters, and the limit is {1:,}."
 

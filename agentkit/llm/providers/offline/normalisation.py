@@ -170,9 +170,10 @@ def _converted(match: re.Match[str]) -> str:
     if kind != other:
         return match.group()
     count = "1" if number.lower() in ("a", "an", "one") else _ungrouped(number)
-    factor = round(larger / smaller, 12)
-    is_divided = factor < 1 and round(1 / factor, 9).is_integer()
-    return f"{count} / {1 / factor:.0f}" if is_divided else f"{count} * {factor:.12g}"
+    divisor = round(smaller / larger, 9)
+    if divisor > 1 and divisor.is_integer():
+        return f"{count} / {divisor:.0f}"
+    return f"{count} * {round(larger / smaller, 12):.12g}"
 
 
 def _singular(unit: str) -> str:
@@ -427,9 +428,12 @@ _SUMS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
             (rf"#{_MONEY} (?:with|at|minus)(?: an?)? #{_PERCENT} (?:off|discount)\b", r"\1 * (100 - \2) / 100"),
             (rf"# (?:out of|of) # (?:in|as an?) {_IN_PERCENT}", r"\1 / \2 * 100"),
             (rf"(?:(?:express|write|convert) )?#\s?/\s?# (?:in|to|as)(?: an?)? {_IN_PERCENT}", r"\1 / \2 * 100"),
-            (r"#\s?°?\s?(?:degrees )?(?:c|celsius) (?:in|to|into)(?: degrees)? (?:f|fahrenheit)\b", r"\1 * 9 / 5 + 32"),
             (
-                r"#\s?°?\s?(?:degrees )?(?:f|fahrenheit) (?:in|to|into)(?: degrees)? (?:c|celsius)\b",
+                r"(?:convert )?#\s?°?\s?(?:degrees )?(?:c|celsius) (?:in|to|into)(?: degrees)? (?:f|fahrenheit)\b",
+                r"\1 * 9 / 5 + 32",
+            ),
+            (
+                r"(?:convert )?#\s?°?\s?(?:degrees )?(?:f|fahrenheit) (?:in|to|into)(?: degrees)? (?:c|celsius)\b",
                 r"(\1 - 32) * 5 / 9",
             ),
             (r"(?:increase|raise) # by #\s?(?:%|percent)", r"\1 * (100 + \2) / 100"),

@@ -351,9 +351,11 @@ class _Case:
         yield from (f"meant twice: {text}" for text in (*self._shared(), *self._repeated()))
         if self.rest and self.certain and not any(offer.matched for offer in self.used):
             yield f"unexplained: {', '.join(sorted(self.rest))}"
-        elsewhere = any(zones_in(self.question.text))  # a tool without a place parameter returns the local time
-        if self.bare and len(self.used) == 1 and len(self.rest) > (0 if self.used[0].schemas or elsewhere else 1):
-            yield f"no argument says: {', '.join(sorted(self.rest))}"
+        if self.bare and self.rest and len(self.used) == 1:
+            # a tool without a place parameter returns the local time
+            elsewhere = self.used[0].schemas or any(zones_in(self.question.text))
+            if elsewhere or len(self.rest) > 1:
+                yield f"no argument says: {', '.join(sorted(self.rest))}"
 
     def _uncovered(self) -> Iterator[str]:
         """Parts of the question missing in all calls: spans, numbers, options and switches of the tools."""

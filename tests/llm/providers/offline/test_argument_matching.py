@@ -49,7 +49,7 @@ def offered(text, *specs):
     return [offer.spec.name for offer in offers(Question(text, orders=SHELL in specs), specs)]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("spec", "kinds"),
     [
         (SUM, {"expression": TextKind.SUM}),
@@ -70,7 +70,7 @@ def test_the_name_of_a_text_parameter_tells_what_it_holds(spec, kinds):
     assert kinds_of(spec) == kinds
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "spec", "expected"),
     [
         ("How much is 2 + 2?", SUM, {"expression": ("2 + 2",)}),
@@ -113,7 +113,7 @@ def test_a_parameter_can_hold_what_the_question_shows(text, spec, expected):
     assert candidates(text, spec) == expected
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "names"),
     [
         ("What time is it?", ["get_current_datetime"]),
@@ -192,7 +192,7 @@ def test_a_question_that_means_no_tool_lacks_nothing():
     assert unfilled(Question("compose a haiku about JSON"), EVERY) is None
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("schema", "plain"),
     [
         ({"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}, {"type": "string", "default": None}),

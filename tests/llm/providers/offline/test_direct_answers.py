@@ -21,6 +21,12 @@ CALLS = {
     "How many hours are there in a week?": ("calculator", {"expression": "1 * 168"}),
     "how many meters are in 2.5 kilometers": ("calculator", {"expression": "2.5 * 1000"}),
     "how many days are 48 hours": ("calculator", {"expression": "48 / 24"}),
+    "90 minutes in hours": ("calculator", {"expression": "90 / 60"}),
+    "how many hours are 45 minutes": ("calculator", {"expression": "45 / 60"}),
+    "convert 30 inches to feet": ("calculator", {"expression": "30 / 12"}),
+    "250 grams in kilograms": ("calculator", {"expression": "250 / 1000"}),
+    "convert 350 F to C": ("calculator", {"expression": "(350 - 32) * 5 / 9"}),
+    "convert 20 degrees celsius to fahrenheit": ("calculator", {"expression": "20 * 9 / 5 + 32"}),
     "What is 17% of 2,400?": ("calculator", {"expression": "17% of 2,400"}),
     "sqrt of 144": ("calculator", {"expression": "sqrt(144)"}),
     "2+2": ("calculator", {"expression": "2+2"}),
@@ -86,7 +92,7 @@ def ask(model, text):
     return model.complete(Request([UserMessage(text)], tools=SPECS))
 
 
-@pytest.mark.parametrize(("question", "call"), CALLS.items(), ids=CALLS)
+@pytest.mark.for_each(("question", "call"), CALLS.items(), ids=CALLS)
 def test_what_follows_from_the_text_needs_no_engine(model, question, call):
     """A question whose tool and arguments follow from its text is answered at once."""
     (made,) = ask(model, question).tool_calls
@@ -97,6 +103,10 @@ def test_what_follows_from_the_text_needs_no_engine(model, question, call):
     ("question", "calls"),
     [
         ("what is 7*8, and what is 9*9?", [("calculator", "7*8"), ("calculator", "9*9")]),
+        (
+            "what time is it in New York and London?",
+            [("get_current_datetime", "America/New_York"), ("get_current_datetime", "Europe/London")],
+        ),
         ("read a.txt and b.txt", [("read_file", "a.txt"), ("read_file", "b.txt")]),
         ("what time is it and what is 3*4?", [("get_current_datetime", None), ("calculator", "3*4")]),
         ("list the files in src and read README.md", [("list_directory", "src"), ("read_file", "README.md")]),
@@ -110,7 +120,7 @@ def test_several_requests_in_one_question(model, question, calls):
     assert made == calls
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "question",
     [
         "How do I get over a breakup?",
@@ -131,7 +141,7 @@ def test_a_personal_question_is_not_searched_for(model, question):
     assert "Did you mean" not in response.text
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "start"),
     [
         ("hello", "Hello. "),
@@ -173,11 +183,28 @@ def test_validity_is_reported_without_the_document(model):
     assert report(model, "parse the JSON [1, 2]", call, {"success": True, "data": [1, 2]}) == "1, 2"
 
 
-def test_a_time_names_its_place(model):
-    """The time of another place is reported with the place."""
-    call = ToolCall("1", "get_current_datetime", '{"timezone": "America/New_York"}')
-    result = {"time": "10:54", "date": "2026-11-27", "timezone": "America/New_York"}
-    assert report(model, "what time is it in New York?", call, result) == "time: 10:54 in New York"
+def test_a_command_without_output_is_reported(model):
+    """A command that printed nothing is not reported by its own text; one that failed is reported with its code."""
+    call = ToolCall("1", "run_shell", '{"command": "touch x"}')
+    result = {"command": "touch x", "output": "", "stdout": "", "stderr": "", "return_code": 0}
+    assert report(model, "run touch x", call, result) == "run_shell printed nothing."
+    assert "return_code: 1" in report(model, "run touch x", call, {**result, "return_code": 1})
+
+
+@pytest.mark.parametrize(
+    ("zone", "asked", "place"),
+    [
+        ("America/New_York", "New York", "New York"),
+        ("Asia/Ho_Chi_Minh", "Hanoi", "Hanoi"),
+        ("Asia/Ho_Chi_Minh", "Asia/Ho_Chi_Minh", "Ho Chi Minh"),
+        ("UTC", "UTC", "UTC"),
+    ],
+)
+def test_a_time_names_its_place(model, zone, asked, place):
+    """The time of another place is reported with the place as the question names it."""
+    call = ToolCall("1", "get_current_datetime", json.dumps({"timezone": zone}))
+    result = {"time": "10:54", "date": "2026-11-27", "timezone": zone}
+    assert report(model, f"what time is it in {asked}?", call, result) == f"time: 10:54 in {place}"
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_words_that_belong_together_are_one():
     assert [each.group() for each in stretches("Bây giờ, ở Huế?")] == ["Bây giờ,", "ở", "Huế?"]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "written"),
     [
         ("12 cộng 30 bằng mấy?", "12 + 30"),
@@ -51,7 +51,7 @@ def test_sums_in_words(text, written):
     assert sum_in_english(written) == written
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "tool", "arguments"),
     [
         ("Bây giờ là mấy giờ?", "get_current_datetime", {"timezone": ()}),

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from agentkit import default_tools
 from agentkit.content import Image
 from agentkit.errors import BadResponse, Rejected
 from agentkit.events import ResponseReceived, TextDelta, ToolCallDelta
@@ -120,7 +121,7 @@ def test_of_many_tools_the_nearest_are_named(model):
     """A refusal names the tools that the question speaks of most, and says how many others there are."""
     many = tuple(tool(f"tool_{place}", f"Number {place}.", value=TEXT) for place in range(20))
     text = model.complete(ask("don't water the plants", tools=(*many, tool("water_plants", "Water plants.")))).text
-    assert "the tools here are water_plants, tool_0" in text
+    assert "calls tools (water_plants, tool_0" in text
     assert "tool_3 and 16 others" in text
 
 
@@ -176,6 +177,13 @@ def test_a_yes_to_nothing_does_nothing(model, before):
 def test_a_guess_that_leaves_words_unexplained_is_not_suggested(model):
     """A tool without arguments is not suggested for a question that says more than it can answer."""
     assert "Did you mean" not in model.complete(ask("What time is it in Tokyo?")).text
+
+
+@pytest.mark.slow
+def test_a_guess_that_drops_the_numbers_is_not_suggested(model):
+    """A call without the date of the question is not suggested."""
+    response = model.complete(ask("what weekday is 2026-12-25", tools=tuple(each.spec for each in default_tools)))
+    assert (response.tool_calls, response.text.startswith("No tool here fits this.")) == ((), True)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from agentkit.llm.providers.offline.normalisation import is_program, only_states, spelled_out
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "sentence"),
     [
         ("cat notes.txt", "read the file notes.txt"),
@@ -28,7 +28,7 @@ def test_command_lines_and_programs_become_sentences(text, sentence):
     assert spelled_out(text) == sentence
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "text",
     [
         "more about tulips",
@@ -66,7 +66,7 @@ def test_hasty_beginnings_are_written_out(text, better):
     assert spelled_out(text) == better
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "sum_"),
     [
         ("average of 4, 8 and 15", "mean(4, 8, 15)"),

@@ -34,7 +34,7 @@ RECORD = {
 }
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("fields", "doubtful"),
     [
         ({"name": "Acme", "total": 65.5, "note": None}, []),
@@ -88,7 +88,7 @@ def test_keywords_stand_in_the_order_that_the_engine_is_used_to():
     assert relaxed({"type": "object", "additionalProperties": TEXT})["additionalProperties"] == TEXT
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("date", "text", "is_there"),
     [
         ("2027-03-05", "on 2027-03-05", True),

@@ -12,7 +12,7 @@ def about(description, kind="number"):
     return {"type": kind, "description": description}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("value", "schema", "text", "expected"),
     [
         (5.0, NUMBER, "at a rate of 5%", 0.05),
@@ -44,7 +44,7 @@ def test_what_is_also_said_alone_is_no_measure():
     assert measures_in("5 of them at 5%, 3 percent of 2 million") == {3.0: 0.01, 2.0: 1e6}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("names", "text", "expected"),
     [
         (("side1", "side2", "side3"), "the sides are 3, 4, and 5.", {"side1": 3, "side2": 4, "side3": 5}),

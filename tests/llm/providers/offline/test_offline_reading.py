@@ -12,7 +12,7 @@ def found(text, *shapes, orders=False):
     return [span.text for span in Question(text, orders=orders).of(*shapes)]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "total"),
     [
         ("How much is 1250 * 0.17?", "1250 * 0.17"),
@@ -39,7 +39,7 @@ def test_a_sum_is_taken_whole(text, total):
     assert found(text, Shape.SUM) == [total]
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     "text",
     [
         *("x + 3 * 4", "3 * 4 + apples", "covid-19", "version 1.2.3 + 4", "2024-01-02", "12:30 - 13:30", "05-03"),
@@ -58,7 +58,7 @@ def test_a_bare_dash_or_slash_is_a_sum_only_when_it_stands_alone(text, sure):
     assert span.sure is sure
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "quote"),
     [
         ("the word 'cat' please", "cat"),

@@ -78,7 +78,7 @@ def test_numbers_may_be_below_zero(text, numbers):
     assert signed_numbers_in(text) == numbers
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "zones"),
     [
         ("what time is it in Tokyo?", ["Asia/Tokyo"]),

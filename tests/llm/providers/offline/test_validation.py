@@ -47,7 +47,7 @@ def judged(text, *calls, tools=TOOLS, confidence=0.9, ungrounded=(), suppressed=
     return judge(question, offers(question, tools), envelope)
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "name", "proposed", "mended"),
     [
         ("How much is 1250 * 0.17?", "calculator", {"expression": "1250 * 0.17"}, {"expression": "1250 * 0.17"}),
@@ -124,7 +124,7 @@ def test_what_the_engine_withheld_counts_when_the_question_says_it_plainly():
     assert judged("compute 7*8", ("calculator", {"expression": "7"}), confidence=0.04, suppressed=True).doubts == ()
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "calls", "doubt"),
     [
         ("compute 5*5 and 6*6", [("calculator", {"expression": "5*5"})], "not used: 6*6"),
@@ -178,7 +178,7 @@ def test_other_peoples_tools_are_called_when_their_arguments_are_in_the_question
     assert (judgment.calls, judgment.doubts) == ((ProposedCall(*call),), ())
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "call", "doubt"),
     [
         ("start a timer for 2 hours", ("set_timer", {"minutes": 120}), "set_timer: minutes"),
@@ -322,7 +322,7 @@ OTHERS = (
 )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "name", "proposed", "settled"),
     [
         (
@@ -424,7 +424,7 @@ def test_every_word_accounted_for_asks_for_less_certainty():
         )
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "call"),
     [
         ("what's 3 plus 4?", ("add", {"a": 3, "b": 4})),

@@ -20,7 +20,7 @@ DATED = {"type": "array", "items": {"type": "string", "format": "date"}}
 ITEMS = {"type": "array", "items": {"$ref": "#/$defs/item"}}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "kind", "found", "whole"),
     [
         ("The lucky numbers are 3, 8, 15 and 22.", "integer", [3, 8, 15], [3, 8, 15, 22]),
@@ -47,7 +47,7 @@ def test_only_lists_of_numbers_without_bounds_are_completed():
     assert done == {"name": "1", "most": [1], "inner": {"all": [1, 2, 3]}, "more": ["a"]}
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("text", "schema", "found", "lost"),
     [
         ("Kim, Lee, Park", lists("string"), ["Kim", "Lee"], ["Park"]),

@@ -5,7 +5,7 @@ import pytest
 from agentkit.llm.providers.offline.argument_matching import day_of, states_date, written
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("day", "text", "said"),
     [
         ("2027-03-05", "on March 5, 2027", True),
@@ -39,7 +39,7 @@ def test_a_day_is_written_as_the_parameter_shows(description, expected):
     assert written("2027-03-05", {"description": description}) == expected
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("value", "day"),
     [
         ("2027-03-05", "2027-03-05"),

@@ -5,7 +5,7 @@ import pytest
 from agentkit.llm.providers.offline.argument_matching import is_abbreviated, is_named, lacks_part
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("name", "text", "expected"),
     [
         ("CAD", "to Canadian dollars", True),

@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit.errors import ConfigError
-from agentkit.mcp.target import advice, short_name, target_of, variables
+from agentkit.mcp.connection_target import advice, short_name, target_of, variables
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_name_can_be_given():
     assert target_of(object(), "clock").name == "clock"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("server", "options", "told"),
     [
         ("", {}, "takes a command"),
@@ -110,7 +110,7 @@ MISSING = "The server does not answer as an MCP server: Connection closed. "
 MISSING += "It wrote: [Errno 2] No such file or directory: {!r}"
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("server", "failure", "told"),
     [
         ("shop.py --all", MISSING.format("shop.py"), "[sys.executable, 'shop.py'] in a program, 'python shop.py' at a"),

@@ -22,7 +22,7 @@ from agentkit.events import (
     ToolCallStarted,
 )
 from agentkit.messages import AssistantMessage, MadeCall, Response, ToolCall, ToolMessage, ToolResult, UserMessage
-from agentkit.sessions.run_state import RunState, Summary
+from agentkit.sessions.state import RunState, Summary
 from agentkit.usage import Usage
 
 ALLOWED = Decision(Verdict.ALLOW, "level", "It is safe.")

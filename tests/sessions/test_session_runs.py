@@ -1,4 +1,4 @@
-"""How is a run kept while it goes on?"""
+"""Runs in progress of a session: their storage, locks and records."""
 
 import pytest
 
@@ -6,9 +6,8 @@ from agentkit.decisions import Decision, Verdict
 from agentkit.errors import SessionError
 from agentkit.events import ResponseReceived, RunEnded, RunStarted, Summarised, ToolCallFinished, ToolCallStarted
 from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, ToolResult, UserMessage
-from agentkit.sessions.run_log import is_record_of
-from agentkit.sessions.run_state import Summary
-from agentkit.sessions.session import Session
+from agentkit.sessions.session import Session, is_record_of
+from agentkit.sessions.state import Summary
 from agentkit.sessions.stores.sqlite import SQLiteSessionStore
 
 ALLOWED = Decision(Verdict.ALLOW, "level", "It is safe.")

@@ -18,7 +18,6 @@ from agentkit.llm.compat.rules import (
     Adjustment,
     Body,
     RequestRefusal,
-    camel_case,
     drop,
     drop_entry_field,
     rename,
@@ -26,6 +25,7 @@ from agentkit.llm.compat.rules import (
     without,
     without_inside,
 )
+from agentkit.llm.protocols.parsing import camel_case
 from agentkit.llm.request_settings import LIMITS, OF_TOOLS
 
 _IDS_NAMED = r"(?i)\b(?:tool[ _]?call[ _]?ids?|call_id|tool_?use_?id|tool_calls?\W*\[?\d*\]?\W*id)\b"
@@ -137,10 +137,11 @@ def lenient_schemas(refusal: RequestRefusal) -> Adjustment | None:
     text = f"{refusal.text} {refusal.parameter}"
     if not re.search(_WRONG_SCHEMA, text):
         return None
-    names = [name for name in _strict_names(refusal.body) if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)]
+    strict = [str(tool.get("name")) for tool in _tools(refusal.body) if tool.get("strict")]
+    names = [name for name in strict if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)]
     if names:
         return rule(f"the schema of {names[0]} is not sent as strict", lenient_tools=frozenset(names[:1]))
-    if _has_strict_answer(refusal.body) and re.search(r"response_format|text\.format|json_schema", text):
+    if _answer_format(refusal.body).get("strict") and re.search(r"response_format|text\.format|json_schema", text):
         return rule("schemas of answers are not sent as strict", lenient_answers=True)
     return None
 
@@ -149,19 +150,11 @@ def _tools(body: Body) -> Iterator[Body]:
     return ({**tool, **tool.get("function", {})} for tool in body.get("tools", ()))
 
 
-def _strict_names(body: Body) -> list[str]:
-    return [str(tool.get("name")) for tool in _tools(body) if tool.get("strict")]
-
-
 def _answer_format(body: Body) -> Any:
     outer = (
         body.get("response_format", {}).get("json_schema") if isinstance(body.get("response_format"), dict) else None
     )
     return outer or (body["text"].get("format") if isinstance(body.get("text"), dict) else None) or {}
-
-
-def _has_strict_answer(body: Body) -> bool:
-    return bool(_answer_format(body).get("strict"))
 
 
 def _schemas(body: Body) -> Iterator[Any]:

@@ -6,7 +6,7 @@ from typing import get_type_hints
 import pytest
 
 from agentkit import ConfigError
-from agentkit.cli.programs import names_in, parted
+from agentkit.cli.loaders import names_in, parted
 
 
 @pytest.mark.parametrize(

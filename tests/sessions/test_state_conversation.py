@@ -23,8 +23,7 @@ from agentkit.messages import (
     UserMessage,
     reading_call,
 )
-from agentkit.sessions.conversation import Conversation, fault_in, with_distinct_calls
-from agentkit.sessions.run_state import RunState, Summary
+from agentkit.sessions.state import Conversation, RunState, Summary, fault_in, with_distinct_calls
 from agentkit.sessions.store import SessionEntry
 from agentkit.usage import Usage
 
@@ -136,7 +135,7 @@ def seen(call_id):
     return ToolMessage(call_id, "look", "seen")
 
 
-@pytest.mark.parametrize(
+@pytest.mark.for_each(
     ("messages", "fault"),
     [
         ([], None),

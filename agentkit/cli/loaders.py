@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agentkit.agents.agent import Agent
-from agentkit.cli.options import CODE, COLLECTIONS
+from agentkit.cli.options import CODE, COLLECTIONS, JSON
 from agentkit.cli.terminal import clean, document_text
 from agentkit.errors import AgentKitError, ConfigError, UnknownTool
 from agentkit.event_rendering import suggestion
@@ -69,22 +69,18 @@ def names_in(program: Path) -> Mapping[str, Any]:
     """Run a program and return its names; it can import modules of its folder. Raises ConfigError with the line."""
     try:
         with _own_folder(program), redirect_stdout(sys.stderr):  # stdout is reserved for the answer or a protocol
-            return _imported(program)
+            # Run the program and register it as a module, so that string annotations can be resolved later
+            name = program.name if _is_taken(program.stem) else program.stem
+            found = runpy.run_path(str(program), run_name=name)
+            sys.modules[name] = ModuleType(name)
+            vars(sys.modules[name]).update(found)
+            return found
     except AgentKitError as error:
         raise ConfigError(f"{_where(error, program)}: {error}") from error
     except (Exception, SystemExit) as error:
         fault = error.msg if isinstance(error, SyntaxError) else error  # its text repeats the position
         message = f"{type(error).__name__}: {fault}".strip(": ")
         raise ConfigError(f"{_where(error, program)}: {message}\nThe whole traceback: python {program}") from error
-
-
-def _imported(program: Path) -> dict[str, Any]:
-    """Run the program and register it as a module, so that string annotations can be resolved later."""
-    name = program.name if _is_taken(program.stem) else program.stem
-    found = runpy.run_path(str(program), run_name=name)
-    sys.modules[name] = ModuleType(name)
-    vars(sys.modules[name]).update(found)
-    return found
 
 
 def _is_taken(name: str) -> bool:
@@ -312,7 +308,7 @@ def plugins(context: click.Context) -> None:
 
 
 @plugins.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@JSON
 def list_plugins(*, as_json: bool) -> None:
     """List the installed plugins: kind, name, package and use. Nothing of them is imported."""
     found = [plugin for kind in KINDS for plugin in installed(kind).values()]

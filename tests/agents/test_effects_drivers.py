@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from agentkit import LLM, Agent
-from agentkit.agents.drivers import MOST_THREADS
+from agentkit.agents.effects import MOST_THREADS
 from agentkit.agents.result import RunFinished
 from agentkit.decisions import Decision, Verdict
 from agentkit.events import (
@@ -142,8 +142,8 @@ def reference(name):
     return story(Agent("helper", TOOLS, max_iterations=3, llm=ScriptedLLM(*STORIES[name])), "run")
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("name", STORIES)
 def test_scripted_story_is_the_same(name, way, find_faults):
     """Blocking or awaiting, streamed or not, a run tells the same events and leaves the same history and result."""
     told = story(Agent("helper", TOOLS, max_iterations=3, llm=ScriptedLLM(*STORIES[name])), way)
@@ -151,9 +151,9 @@ def test_scripted_story_is_the_same(name, way, find_faults):
     assert find_faults(told[1]) == []
 
 
-@pytest.mark.parametrize("protocol", ["chat", "responses"])
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.for_each("protocol", ["chat", "responses"])
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("name", STORIES)
 def test_served_story_is_the_same(name, way, protocol):
     """Over both wire protocols, too, a run tells the same events and leaves the same history and result."""
     with FakeServer(*STORIES[name]) as server:
@@ -161,8 +161,8 @@ def test_served_story_is_the_same(name, way, protocol):
         assert story(Agent("helper", TOOLS, max_iterations=3, llm=llm), way) == reference(name)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("protocol", ["chat", "responses"])
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("protocol", ["chat", "responses"])
 def test_failed_request_is_the_same(protocol, way):
     """A refusal of the server fails the run in every way, leaves nothing in the history, and can be retried."""
     with FakeServer(fail(400, "Bad question."), "Hello.") as server:
@@ -196,8 +196,8 @@ def test_order_of_a_stream(way):
     assert [type(event) for event in events[2:-1]] == [TextDelta, TextDelta, ResponseReceived]
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("is_async", [False, True])
 def test_parallel_calls_run_at_the_same_time(is_async, way):
     """Eight calls that wait for each other end, whether the tool blocks or awaits."""
     blocking, awaiting = threading.Barrier(8), asyncio.Barrier(8)
@@ -219,8 +219,8 @@ def test_parallel_calls_run_at_the_same_time(is_async, way):
     assert [used.result.value for used in result.tool_calls] == list(range(8))
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("function", [wait, await_])
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("function", [wait, await_])
 def test_results_are_in_the_order_asked(function, way):
     """Calls are reported as they end, and their results are told to the model in the order asked."""
     seconds = [0.3, 0.15, 0.0]
@@ -273,9 +273,9 @@ async def asee(note: str) -> str:
     return see(note)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("function", [see, asee])
-@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.for_each("way", WAYS)
+@pytest.mark.for_each("function", [see, asee])
+@pytest.mark.for_each("count", [1, 3])
 def test_tools_see_the_context_and_keep_theirs(function, way, count):
     """A tool sees the caller's context variables; what it sets there neither the caller nor another tool sees."""
     calls = [call(function.__name__, note=f"tool {n}") for n in range(count)]

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import itertools
 import json
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from contextlib import aclosing, suppress
 import pytest
 
 from agentkit import LLM, Agent, Tool
-from agentkit.agents.drivers import MOST_THREADS
+from agentkit.agents.effects import MOST_THREADS
 from agentkit.agents.result import RunFinished
 from agentkit.events import TextDelta, ToolCallFinished
 from agentkit.testing import FakeServer, ScriptedLLM, call, say, slow
@@ -60,7 +61,7 @@ def check(agent, find_faults):
     assert agent.history[-2] == {"role": "user", "content": "and now?"}
 
 
-@pytest.mark.parametrize("stop", range(EVENTS))
+@pytest.mark.for_each("stop", range(EVENTS))
 def test_consumer_that_breaks_out(stop, find_faults):
     """Leaving a stream after any of its events leaves a valid history."""
     agent = make_agent()
@@ -70,7 +71,7 @@ def test_consumer_that_breaks_out(stop, find_faults):
     check(agent, find_faults)
 
 
-@pytest.mark.parametrize("stop", range(EVENTS))
+@pytest.mark.for_each("stop", range(EVENTS))
 def test_consumer_that_breaks_out_of_an_awaiting_stream(stop, find_faults):
     """Closing an awaiting stream after any of its events leaves a valid history at once."""
     agent = make_agent()
@@ -88,8 +89,8 @@ def test_consumer_that_breaks_out_of_an_awaiting_stream(stop, find_faults):
     check(agent, find_faults)
 
 
-@pytest.mark.parametrize("stop", range(EVENTS))
-@pytest.mark.parametrize("way", ["run", "astream"])
+@pytest.mark.for_each("stop", range(EVENTS))
+@pytest.mark.for_each("way", ["run", "astream"])
 def test_listener_that_raises(way, stop, find_faults):
     """A listener that raises at any event fails its run, whose result names the error, and leaves a valid history."""
     agent, heard = make_agent(), []
@@ -115,7 +116,7 @@ def test_listener_that_raises(way, stop, find_faults):
     check(agent, find_faults)
 
 
-@pytest.mark.parametrize("ticks", range(0, 90, 2))
+@pytest.mark.for_each("ticks", range(0, 90, 2))
 def test_cancellation_at_any_moment(ticks, find_faults):
     """Cancelling a task at any moment of its run raises CancelledError there and leaves a valid history."""
     agent = make_agent()
@@ -295,10 +296,10 @@ def test_stream_that_is_never_begun_does_nothing():
     assert agent.llm.requests == []
 
 
-@pytest.mark.parametrize("ending", [SystemExit(3), KeyboardInterrupt()])
-@pytest.mark.parametrize("is_async", [False, True])
-@pytest.mark.parametrize("way", ["run", "arun"])
-@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.for_each("ending", [SystemExit(3), KeyboardInterrupt()])
+@pytest.mark.for_each("is_async", [False, True])
+@pytest.mark.for_each("way", ["run", "arun"])
+@pytest.mark.for_each("count", [1, 3])
 def test_tool_that_ends_the_program(way, is_async, count, ending, find_faults):
     """A tool that raises SystemExit or KeyboardInterrupt ends the run with it; what was finished is kept."""
     others_done = threading.Barrier(count, timeout=20)
@@ -403,8 +404,19 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("way", ["run", "stream", "arun", "astream"])
-@pytest.mark.parametrize("case", ["the model", "a tool", "an async tool", "several tools"])
+OFTEN = {("the model", "stream"), ("a tool", "run"), ("an async tool", "astream"), ("several tools", "arun")}
+"""The cases of Ctrl-C that are always tested; the other combinations are slow tests."""
+
+
+@pytest.mark.parametrize(
+    ("case", "way"),
+    [
+        pytest.param(*pair, marks=() if pair in OFTEN else pytest.mark.slow)
+        for pair in itertools.product(
+            ["the model", "a tool", "an async tool", "several tools"], ["run", "stream", "arun", "astream"]
+        )
+    ],
+)
 def test_ctrl_c(case, way, find_faults):
     """Ctrl-C ends a run at once with KeyboardInterrupt, keeps what was finished and leaves a valid history."""
     command = [sys.executable, "-c", CHILD, case, way]

@@ -1,4 +1,4 @@
-"""Which levels of harm are there, and how are they written?"""
+"""Safety levels: their order, and how they are written."""
 
 import itertools
 
@@ -20,7 +20,7 @@ def test_level_can_be_read_from_name_or_number(level):
     assert [SafetyLevel.of(each) for each in written] == [level] * len(written)
 
 
-@pytest.mark.parametrize("value", ["", "safest", "safe ", "0", "1", 3, -1, 0.5, None, True, False, [], {}, b"SAFE"])
+@pytest.mark.for_each("value", ["", "safest", "safe ", "0", "1", 3, -1, 0.5, None, True, False, [], {}, b"SAFE"])
 def test_what_is_no_level_is_refused(value):
     """Anything else raises ConfigError, which names the three levels; True and False are no numbers here."""
     with pytest.raises(ConfigError, match="use SAFE, NETWORK or SYSTEM"):
