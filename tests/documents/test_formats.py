@@ -37,6 +37,7 @@ def test_document_becomes_its_markdown(name):
     assert f"{text_of((FILES / name).read_bytes())}\n" == expected
 
 
+@pytest.mark.slow
 def test_knowledge_finds_what_documents_hold(tmp_path):
     """Every document is added, and found by its words."""
     knowledge = Knowledge(tmp_path / "k.db")
