@@ -2,13 +2,14 @@
 
 import codecs
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from agentkit.errors import ToolError
 from agentkit.knowledge import Knowledge
-from agentkit.text_encoding import decode_text
+from agentkit.text_encoding import decode_text, lazy_pattern
 from agentkit.tools.files import edit_file_in, read_file_in, search_files_in
 from agentkit.workspace.workspace import Workspace
 
@@ -152,3 +153,15 @@ def test_damaged_unicode_is_read_with_a_note(content, text, note):
 def test_text_with_a_few_zeros_is_not_utf16():
     """ASCII with some zeros is binary, and not Chinese in UTF-16."""
     assert decode_text(b"abc\0def\n" * 10) is None
+
+
+def test_a_lazy_pattern_is_compiled_on_first_use():
+    """Nothing is compiled before the first search, not even to find a fault; then it works like any other pattern."""
+    faulty = lazy_pattern("(")
+    assert faulty.pattern == "("
+    with pytest.raises(re.error):
+        faulty.search("")
+    shouting = lazy_pattern(r"(\w)\w+!", re.IGNORECASE)
+    assert shouting.sub(r"\1.", "Stop! go on") == "S. go on"
+    assert [found[1] for found in shouting.finditer("Stop! Now!")] == ["S", "N"]
+    assert shouting.fullmatch("no") is None

@@ -307,6 +307,18 @@ def test_stateful_code_is_judged_like_any_other(monkeypatch):
     assert "Docker container" in decision.reason
 
 
+@pytest.mark.parametrize(
+    ("command", "status"), [("cat notes.txt; exit 3", "failed"), ("false", "failed"), ("cat notes.txt", "ok")]
+)
+def test_a_command_with_a_non_zero_exit_code_is_a_failed_call(shell, tmp_path, command, status):
+    """The call has failed, as a test run does, and the model reads the output and the code."""
+    llm = ScriptedLLM(call("run_shell", command=command), "Done.")
+    (used,) = Agent("helper", [shell], llm=llm, workspace=tmp_path).run("Test.").tool_calls
+    assert (used.result.status, used.result.error) == (status, None)
+    assert used.result.value["output"] == ("" if command == "false" else "hello\n")
+    assert f'"return_code": {used.result.value["return_code"]}' in llm.requests[1].messages[-1].content
+
+
 def test_contained_code_runs_unasked():
     """Behind a strong boundary code needs no approval, although running code is a matter of the system."""
     decision = python_tool.judge({"code": "import os"})

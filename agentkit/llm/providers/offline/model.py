@@ -29,7 +29,7 @@ from agentkit.llm.providers.offline.argument_matching import (
     states_date,
     unfilled,
 )
-from agentkit.llm.providers.offline.lexicon import in_english, places_in, words, zones_in
+from agentkit.llm.providers.offline.lexicon import in_english, places_in, times_apart, words, zones_in
 from agentkit.llm.providers.offline.normalisation import only_states, spelled_out
 from agentkit.llm.providers.offline.question_parser import Question
 from agentkit.llm.providers.offline.validation import (
@@ -166,7 +166,7 @@ class OfflineModel:
             raise Rejected(_TOO_LONG.format(len(text), MAX_REQUEST_CHARS))
         takes_orders = any(kind in _ORDERS for spec in tools for kind in kinds_of(spec).values())
         reckons = any(kind is TextKind.SUM for spec in tools for kind in kinds_of(spec).values())
-        question = Question(spelled_out(text, sums=reckons), orders=takes_orders)
+        question = Question(spelled_out(times_apart(text), sums=reckons), orders=takes_orders)
         asks = not (question.small or question.negated or question.is_private or only_states(text))
         offered = offers(question, tools) if asks else []
         if not offered:
