@@ -51,6 +51,8 @@ _DESTINATIONS = {
 }
 """What is read in a group that begins with a word, and whether its text is skipped."""
 
+_HEADING_STYLE = re.compile(r"(?:Title|heading ([1-6]));", re.IGNORECASE)
+_RAISED = {"super": "super", "up": "super", "sub": "sub", "dn": "sub"}
 _FIELD_ONLY = re.compile(r"(?:(?:Header|Footer): ?)?[0-9\s]*")
 """Notes, headers and footers that contain a page number and nothing else."""
 
@@ -184,10 +186,8 @@ class _RTFReader:
 
     def _formatting(self, word: str, number: int | None) -> Iterator[str]:
         match word:
-            case "super" | "sub":
-                self._state.position = word if number != 0 else ""
-            case "nosupersub" | "plain":
-                self._state.position = ""
+            case "super" | "sub" | "up" | "dn" | "nosupersub" | "plain":
+                self._state.position = _RAISED.get(word, "") if number != 0 else ""
             case "pard" if self._state.destination != "label":
                 self._paragraph.level, self._is_in_table = 0, False
             case "intbl":
@@ -215,8 +215,8 @@ class _RTFReader:
 
     def _add(self, text: str) -> None:
         state = self._state
-        if state.destination == "styles" and text.startswith("Title;"):
-            self._levels[self._style] = 1
+        if state.destination == "styles" and (named := _HEADING_STYLE.match(text)):
+            self._levels[self._style] = int(named[1] or 1)
         if state.is_skipped or not text:
             return
         if state.destination == "note":

@@ -252,8 +252,9 @@ def _mail_parts(message: EmailMessage, depth: int) -> Iterator[str]:
             yield "Attached message:"
             yield from _mail_parts(inner, depth + 1)
         elif part.get_content_type() in _TEXT_PARTS:
-            reports = part.get_payload() if part.is_multipart() else [part]
-            yield "\n".join(str(each).strip() for each in reports if isinstance(each, EmailMessage)).strip()
+            reports = part.get_payload() if part.is_multipart() else ()
+            texts = [str(report).strip() for report in reports if isinstance(report, EmailMessage)]
+            yield "\n".join(texts) or _decoded(part).replace("\r\n", "\n").strip()
         else:
             data = part.get_payload(decode=True)
             size = len(data) if isinstance(data, bytes) else 0

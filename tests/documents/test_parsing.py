@@ -1,6 +1,7 @@
 """Parsing of documents in the isolated worker: content, limits, and what hostile files cost."""
 
 import io
+import json
 import subprocess
 import sys
 import time
@@ -276,3 +277,68 @@ def test_a_pdf_without_a_complete_page_is_an_error():
     """Where no page of a PDF is left, the error says that it is cut off."""
     with pytest.raises(ToolError, match="the PDF is cut off"):
         parse_document(objects(WORDS, FONT) + b"startxref")
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (
+            rb"{\rtf1 {\stylesheet{\s1 Heading 2;}}\pard\s1 Tides\par\pard H{\dn6 2}O 10{\up6 6}}",
+            "## Tides\n\nH\u2082O 10^6",
+        ),
+        (rb"{\rtf1 Smile \u-10179?\u-8704? {\*\annotation Check it.}}", "Smile \U0001f600\n\nComment: Check it."),
+        (
+            json.dumps(
+                {
+                    "nbformat": 4,
+                    "cells": [
+                        {"cell_type": "code", "source": "f()", "outputs": [{"data": {"text/latex": "$x^2$"}}]},
+                        {"cell_type": "code", "source": "", "outputs": [{"data": {"application/json": {"a": 1}}}]},
+                    ],
+                }
+            ).encode(),
+            '```python\nf()\n```\n\nOutput:\n```\n$x^2$\n```\n\nOutput:\n```\n{"a": 1}\n```',
+        ),
+        (
+            b"From: a@b.c\nMessage-ID: <1>\nMIME-Version: 1.0\n"
+            b"Content-Type: multipart/mixed; boundary=B\n\n--B\n\nHello\n"
+            b"--B\nContent-Type: text/calendar\n\nSUMMARY:Lunch\n--B\nContent-Type: message/delivery-status\n\n"
+            b"Action: failed\n\n--B--\n",
+            "From: a@b.c\n\nHello\n\nSUMMARY:Lunch\n\nAction: failed",
+        ),
+    ],
+)
+def test_content_in_unusual_places_is_kept(body, text):
+    """Raised text, headings by style name, comments, outputs without plain text, calendars and reports are kept."""
+    assert parse_document(body).text == text
+
+
+def test_headings_of_imported_pages_are_kept():
+    """LibreOffice writes the headings of a page that it imports as styled paragraphs."""
+    content = (
+        '<office:document-content xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" '
+        'xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0" '
+        'xmlns:style="urn:oasis:names:tc:opendocument:xmlns:style:1.0"><office:automatic-styles>'
+        '<style:style style:name="P1" style:family="paragraph" style:parent-style-name="Heading_20_2"/>'
+        '</office:automatic-styles><office:body><office:text><text:p text:style-name="P1">Tides</text:p>'
+        "<text:p>High water.</text:p></office:text></office:body></office:document-content>"
+    )
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.text")
+        archive.writestr("content.xml", content)
+    assert parse_document(file.getvalue()).text == "## Tides\n\nHigh water."
+
+
+def test_raised_runs_of_word_are_indices():
+    """A run that is moved up or down by its position is an index."""
+    runs = "".join(
+        f'<w:r><w:rPr><w:position w:val="{height}"/></w:rPr><w:t>{text}</w:t></w:r>'
+        for text, height in (("H", 0), ("2", -2), ("O 10", 1), ("6", 5))
+    )
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(
+            "word/document.xml", f'<w:document xmlns:w="w"><w:body><w:p>{runs}</w:p></w:body></w:document>'
+        )
+    assert parse_document(file.getvalue()).text == "H\u2082O 10^6"

@@ -229,7 +229,7 @@ def _stages(connection: Connection, terms: Terms, limit: int) -> Iterator[tuple[
     total = connection.execute("SELECT count(*) FROM passages").fetchone()[0]
     if total <= _MAX_SCORED:
         return
-    counts = {word: _count(connection, _phrase(word), total // 2 + 1) for word in terms.words}
+    counts = {word: _estimate(connection, _phrase(word), total) for word in terms.words}
     if sum(counts.values()) <= _MAX_SCORED:
         return
     known = sorted((word for word in counts if counts[word]), key=counts.__getitem__)
@@ -259,6 +259,19 @@ def _count(connection: Connection, query: str, most: int) -> int:
         "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)", (query, most)
     ).fetchone()
     return int(counted[0])
+
+
+def _estimate(connection: Connection, query: str, total: int) -> int:
+    """Count the chunks that a query finds; beyond a maximum, estimate from how far into the file the count got."""
+    counted = connection.execute(
+        "SELECT count(*), max(rowid) FROM (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)",
+        (query, _MAX_SCORED + 1),
+    ).fetchone()
+    count, reached = int(counted[0]), int(counted[1] or 1)
+    if count <= _MAX_SCORED:
+        return count
+    last = connection.execute("SELECT max(id) FROM passages").fetchone()[0]
+    return max(count, min(total, count * int(last) // max(reached, 1)))
 
 
 def _forget(connection: Connection, space: str, source: str) -> bool:
