@@ -58,7 +58,7 @@ _FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w.+-]*)[^`\n]*")
 _PYTHON = frozenset({"", "python", "python3", "py", "ipython"})
 _LONG_STRINGS = ('"""', "'''")
 _STATEFUL = "Variables, functions\nand imports of earlier calls are there, unless a result says that they are lost."
-_KEPT = "Variables are kept, including those assigned before the error."
+_KEPT = "All variables remain, including those assigned before the error."
 _LOST = "All variables, functions and imports of this and of earlier calls are lost: define again what you need."
 _BEGAN_WITHOUT = "This call began without the variables, functions and imports of earlier calls: they are lost."
 _NOT_IN_DOCKER = (
@@ -515,7 +515,7 @@ class _Python:
     def _run_in(
         self, session: PythonSession, code: str, context: RunContext[Any], cancellation: Cancellation | None
     ) -> dict[str, Any]:
-        """Run code with the variables of earlier calls; the result says if there are none any more."""
+        """Run code with the variables of earlier calls; the result states whether they are lost."""
         began_without = not session.has_variables and _is_later_call(context)
         outcome = session.run(_unfenced(code), cancellation)
         result = code_result(code, outcome)

@@ -249,7 +249,7 @@ def test_stateful_code_sees_earlier_calls_of_its_run():
     assert [each["output"] for each in results] == ["", "", "12.0\n", "", "17.0\n"]
     assert [each["variables"] for each in results] == ["kept"] * 5
     assert "ZeroDivisionError" in results[1]["error"]
-    assert "Variables are kept" in results[1]["error"]
+    assert "All variables remain" in results[1]["error"]
     assert not any("note" in each for each in results)
 
 
