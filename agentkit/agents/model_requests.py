@@ -383,7 +383,7 @@ class ModelRequester:
         question = CallFunction(plan.instruction, taken_of(plan.instruction, plan.context), self.budget.seconds_left)
         yield question
         if self.budget.out_of_time() is None:  # after that no request is sent
-            self.plan = replace(plan, order=_text_in(question.answer))
+            self.plan = replace(plan, written=_text_in(question.answer))
 
     def offer(self) -> Steps:
         """Determine which tools are offered from now on. Raises RunError if a condition fails."""
@@ -406,7 +406,8 @@ class ModelRequester:
         """Build the next request; with `order`, an additional instruction for this request only, it offers no tools."""
         plan, self._order = self.plan, order
         messages = self._read()
-        instruction = f"{plan.order}\n\n{order}".strip() if order else plan.order
+        instruction = plan.instruction if isinstance(plan.instruction, str) else plan.written
+        instruction = f"{instruction}\n\n{order}".strip() if order else instruction
         specs = () if order else self._specs(messages)
         hosted = [spec.name for spec in specs if spec.hosted is not None]
         if hosted or self.hosting.offered:

@@ -438,18 +438,16 @@ class Runner(HandoffTarget):
     ) -> RunConfig:
         own, workspace = self.workspace, above.workspace
         is_dry = self.dry_run or own.dry_run or above.dry_run
-        is_shared = workspace is not None and workspace.dry_run == is_dry
-        if workspace is None or not is_shared or (own.is_fixed and own.folder != workspace.folder):
-            label = f"{self.name}: {prompt}" if prompt else self.name
-            workspace = own.for_run(record, label, dry_run=is_dry, is_new=is_new)
+        is_elsewhere = workspace is None or (own.is_fixed and own.folder != workspace.folder)
+        if workspace is None or is_elsewhere or workspace.dry_run != is_dry:
+            workspace = own.for_run(record, f"{self.name}: {prompt}".removesuffix(": "), dry_run=is_dry, is_new=is_new)
         else:  # the run of an agent as a tool records its changes with those of its caller
             record = ""
         tools = self.tools.within(workspace)
         if self.handoff_targets:
             tools = tools + handoff_tools(self.handoff_targets.values())
         tools, specs = offered(tools)
-        policies, grants = (self.policy, *above.policies), self._grants.for_run()
-        asks = self.unlabelled == "ask"
+        policies, grants, asks = (self.policy, *above.policies), self._grants.for_run(), self.unlabelled == "ask"
         read = above.read | getattr(self.instruction, "labels", frozenset())
         policy_context = ToolPolicyContext(
             tools, policies, grants, workspace, read, context=context, asks_about_unlabelled=asks
@@ -465,7 +463,6 @@ class Runner(HandoffTarget):
             self._room,
             approver_in(context, self.approve, above),
             record=record,
-            order=self.instruction if isinstance(self.instruction, str) else "",
             conditions=conditions_of(tools),
             middleware=tuple(each.within(context) for each in self._middleware),
         )

@@ -45,6 +45,9 @@ page, and denied to other clients.
     "--token", metavar="TEXT", help="The token that clients must send; also AGENTKIT_TOKEN. Random by default."
 )
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it is reached under. Repeatable.")
+@click.option(
+    "--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="A page elsewhere that may call it. Repeatable."
+)
 @answering
 @click.option("--session", metavar="NAME", shell_complete=session_names, help="The conversation that the page opens.")
 @PLACE
@@ -57,7 +60,7 @@ def serve(**options: Any) -> int:
     """
     from agentkit.cli.ask_options import AskOptions
 
-    address = {name: options.pop(name) for name in ("host", "port", "token", "hosts", "runs")}
+    address = {name: options.pop(name) for name in ("host", "port", "token", "hosts", "origins", "runs")}
     return start(ServeOptions(**address, order=AskOptions(**options)))
 
 
@@ -98,12 +101,13 @@ def acp(**options: Any) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """The options of `serve`: address, token, allowed hosts, and the options of the agent."""
+    """The options of `serve`: address, token, allowed hosts and origins, and the options of the agent."""
 
     host: str
     port: int
     token: str | None = None
     hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
     runs: int = 8
     order: AskOptions = field(default_factory=AskOptions)
 
@@ -122,7 +126,13 @@ def start(wanted: ServeOptions) -> int:
     agent, session = settings.agent(), settings.of("session") or ""
     hosts = (*wanted.hosts, *_named(wanted.host))
     application = app(
-        agent, token=token, hosts=hosts, sessions=wanted.order.place, session=session, most_runs=wanted.runs
+        agent,
+        token=token,
+        hosts=hosts,
+        origins=wanted.origins,
+        sessions=wanted.order.place,
+        session=session,
+        most_runs=wanted.runs,
     )
     server = _server(application)
     with listening(wanted.host, wanted.port) as listener:

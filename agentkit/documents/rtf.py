@@ -42,6 +42,7 @@ _CHARSETS = dict(
 _DESTINATIONS = {
     "stylesheet": ("styles", True),
     "moMath": ("", False),  # a formula, in a group that older programs skip
+    "annotation": ("note", False),
     **dict.fromkeys(("listtext", "pntext"), ("label", False)),
     **dict.fromkeys(
         ("footnote", "header", "footer", "headerl", "headerr", "headerf", "footerl", "footerr", "footerf"),
@@ -146,7 +147,8 @@ class _RTFReader:
         elif word in _DESTINATIONS:
             state.destination, state.is_skipped = _DESTINATIONS[word]
             if state.destination == "note":
-                self._notes.append("" if word == "footnote" else f"{word[:6].capitalize()}: ")
+                name = "Comment" if word == "annotation" else word[:6].capitalize()
+                self._notes.append("" if word == "footnote" else f"{name}: ")
         elif word in ("s", "f", "fcharset", "outlinelevel") and number is not None:
             self._numbered(word, number)
         elif word in ("u", "uc", "ansicpg", "bin") and number is not None:

@@ -19,7 +19,7 @@ from agentkit.errors import ConfigError
 from agentkit.evals.case import Case, read_cases
 from agentkit.evals.checkpoint import Checkpoint
 from agentkit.evals.environment import Cassettes, TrialEnvironment
-from agentkit.evals.function_trials import FunctionRun, charge_of
+from agentkit.evals.function_trials import FunctionTrialRun, charge_of
 from agentkit.evals.report import Report
 from agentkit.evals.run_config import Agents, PlannedTrial, SuiteConfig, SuiteRunOptions
 from agentkit.evals.scorers import Scorer
@@ -110,7 +110,7 @@ class Trials(BatchRun):
     def _single(self, job: Job) -> PromptRun:
         share = SharedBudget.of(self._budget, is_alone=job.is_alone)
         function = self.todo[job.index].variant.function
-        return TrialRun(self, job, share) if function is None else FunctionRun(self, job, share, function)
+        return TrialRun(self, job, share) if function is None else FunctionTrialRun(self, job, share, function)
 
     def _ended(self, job: Job, outcome: Outcome) -> RunResult[Any] | None:
         result = super()._ended(job, outcome)

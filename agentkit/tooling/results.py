@@ -547,8 +547,10 @@ def _standing(value: Any) -> tuple[Status, str | None]:
     error = well_formed(cut_text(redact(text_of(value["error"])), _MOST_ERROR_CHARS)) if value.get("error") else None
     word = value.get("status")
     told = _STATUSES.get(word) if isinstance(word, str) and word not in _OF_A_RUN else None
+    if error is None and _exited_with_error(value):
+        return "failed", None
     if error is None and told not in _GOOD:
-        return ("failed" if _exited_with_error(value) else "ok"), None
+        return "ok", None
     return told or "failed", error
 
 

@@ -7,6 +7,7 @@ import enum
 import functools
 import inspect
 import json
+import math
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -180,9 +181,7 @@ def plain_forms(parameters: Sequence[Parameter]) -> tuple[PlainType, ...] | None
 def plain_schema(parameters: Sequence[Parameter], forms: Sequence[PlainType]) -> Schema:
     """Build the JSON schema of plain parameters."""
     properties = {
-        parameter.name: form.schema
-        if parameter.required
-        else {"default": _plain_value(parameter.default), **form.schema}
+        parameter.name: form.schema if parameter.required else {**_written_default(parameter.default), **form.schema}
         for parameter, form in zip(parameters, forms, strict=True)
     }
     required = [parameter.name for parameter in parameters if parameter.required]
@@ -190,9 +189,11 @@ def plain_schema(parameters: Sequence[Parameter], forms: Sequence[PlainType]) ->
     return {**schema, "required": required} if required else schema
 
 
-def _plain_value(default: Any) -> Any:
-    """Return a default as written in a schema."""
-    return default.value if isinstance(default, Enum) else default
+def _written_default(default: Any) -> Schema:
+    """Return a default as written in a schema; JSON has no infinite numbers."""
+    if isinstance(default, float) and not math.isfinite(default):
+        return {}
+    return {"default": default.value if isinstance(default, Enum) else default}
 
 
 def exact(parameters: Sequence[Parameter], forms: Sequence[PlainType], given: dict[str, Any]) -> dict[str, Any] | None:
@@ -430,15 +431,16 @@ class FunctionParameters:
     @functools.cached_property
     def json_schema(self) -> Schema:
         """The JSON schema of the arguments: a closed object."""
+        is_plain = self._plain is not None
         schema = self._rich.json_schema() if self._plain is None else plain_schema(self._parameters, self._plain)
         texts = self._documentation.parameters
         for parameter, name in zip(self._parameters, schema["properties"], strict=True):
             text = parameter.text or texts.get(parameter.name)
-            if text and self._plain is not None:  # only the docstring of an enum could provide another description
+            if text and is_plain:  # only the docstring of an enum could provide another description
                 schema["properties"][name]["description"] = text
             elif text:
                 schema["properties"][name].setdefault("description", text)
-        return tidied(schema)
+        return schema if is_plain else tidied(schema)
 
     @functools.cached_property
     def strict_schema(self) -> Schema | None:

@@ -332,7 +332,8 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
     @functools.cached_property
     def spec(self) -> ToolSpec:
         """The tool definition sent to the model."""
-        return ToolSpec(self.name, self.description, self._parameters.json_schema, self._parameters.strict_schema)
+        strict = functools.partial(getattr, self._parameters, "strict_schema")
+        return ToolSpec(self.name, self.description, self._parameters.json_schema, strict)
 
     def to_openai_tool(self) -> dict[str, Any]:
         """Return the tool in the chat completions format: `{"type": "function", "function": {…}}`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
@@ -53,10 +54,9 @@ _LOST_OBJECTS = (
 )
 _GIT = re.compile(r"\bgit\b")
 _MAX_RESTORABLE = 1_000
-_FENCED = re.compile(
-    r"\s*^(?P<fence>`{3,}|~{3,})[ \t]*(python3?|py|ipython)?[ \t]*\r?\n(?P<code>((?!(?P=fence)).*\n)*?)(?P=fence)\s*",
-    re.IGNORECASE | re.MULTILINE,
-)
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w.+-]*)[^`\n]*")
+_PYTHON = frozenset({"", "python", "python3", "py", "ipython"})
+_LONG_STRINGS = ('"""', "'''")
 _STATEFUL = "Variables, functions\nand imports of earlier calls are there, unless a result says that they are lost."
 _KEPT = "Variables are kept, including those assigned before the error."
 _LOST = "All variables, functions and imports of this and of earlier calls are lost: define again what you need."
@@ -534,9 +534,25 @@ def _is_later_call(context: RunContext[Any]) -> bool:
 
 
 def _unfenced(code: str) -> str:
-    """The code of a single fenced Markdown block, with the same line numbers; other code unchanged."""
-    match = _FENCED.fullmatch(code)
-    return match[0][: match.start("code")].count("\n") * "\n" + match["code"] if match else code
+    """The code of fenced Markdown blocks, also in prose, with the same line numbers; other code unchanged.
+
+    Outside of a long string, a fence is never valid Python.
+    """
+    blocks: list[str] = []
+    outside: list[str] = []
+    fence, is_python = "", False
+    for line in code.split("\n"):
+        found = _FENCE.fullmatch(line.rstrip())
+        was_inside = fence != ""
+        if not was_inside and found:
+            fence, is_python = found[1], found[2].lower() in _PYTHON
+        elif found and not found[2] and found[1].startswith(fence):
+            fence = ""
+        elif not was_inside:
+            outside.append(line)
+        blocks.append(line if was_inside and fence and is_python else "")
+    is_quoted = any(mark in line for line in outside for mark in _LONG_STRINGS)
+    return code if is_quoted or not any(map(str.strip, blocks)) else textwrap.dedent("\n".join(blocks))
 
 
 def _impossible(tool: str, error: SandboxError) -> Decision:

@@ -277,7 +277,7 @@ def test_pdf_with_other_bytes_before_it_is_read():
     ("body", "reason"),
     [
         (lambda: pdf_with("x", "secret", algorithm="RC4-128"), "the PDF is encrypted with a password"),
-        (lambda: b"%PDF-1.7\nstartxref\n", "the PDF is damaged"),
+        (lambda: b"%PDF-1.7\nstartxref\n", "the PDF is cut off"),
         (
             lambda: b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"),
             "encrypted with a password",

@@ -5,10 +5,12 @@ import subprocess
 import sys
 import time
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
 
+from agentkit.documents import text_of
 from agentkit.documents.parsing import MAX_DOCUMENT_BYTES, ParsedDocument, parse_document
 from agentkit.errors import MissingExtra, ToolError
 from agentkit.knowledge import Knowledge
@@ -170,7 +172,7 @@ def test_other_files_are_no_documents():
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"%PDF-1.4\nnothing more", "damaged"),
+        (b"%PDF-1.4\nnothing more", "cut off"),
         (b"%PDF-" + bytes(MAX_DOCUMENT_BYTES), "at most"),
         (b"PK\x03\x04 word/document.xml", "damaged"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old format"),
@@ -235,3 +237,42 @@ def test_without_pypdf_the_error_names_the_extra():
     )
     assert "[pdf]" in done.stdout
     assert issubclass(MissingExtra, ImportError)
+
+
+def objects(*texts, end=b""):
+    """A PDF whose objects are numbered from 1, without a table of them."""
+    return b"%PDF-1.7\n" + b"".join(b"%d 0 obj\n%b\nendobj\n" % pair for pair in enumerate(texts, 1)) + end
+
+
+PAGE = b"<</Type/Page/Parent 9 0 R/MediaBox[0 0 200 200]/Contents 2 0 R/Resources<</Font<</F 3 0 R>>>>>>"
+WORDS = b"<</Length 40>>\nstream\nBT /F 12 Tf 10 10 Td (Leave by noon.) Tj ET\nendstream"
+FONT = b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"
+HEAD = b"1 0 3 %d " % (len(PAGE) + 1)
+PACKED = zlib.compress(HEAD + PAGE + b" " + FONT)
+IN_A_STREAM = b"<</Type/ObjStm/N 2/First %d/Filter/FlateDecode>>\nstream\n%b\nendstream" % (len(HEAD), PACKED)
+
+
+@pytest.mark.parametrize(
+    ("body", "note"),
+    [
+        (objects(PAGE, WORDS, FONT), "1 pages were found"),
+        (objects(PAGE, WORDS, FONT, end=b"4 0 obj\n<</Length 9>>\nstream\nBT"), "1 pages were found"),
+        (
+            objects(WORDS, WORDS, WORDS, IN_A_STREAM).replace(b"1 0 obj", b"5 0 obj").replace(b"3 0 obj", b"6 0 obj"),
+            "1 pages were found",
+        ),
+        (objects(PAGE, WORDS, FONT, PAGE.replace(b"2 0 R", b"7 0 R")), "could not be read: 2"),
+    ],
+)
+def test_pages_of_a_pdf_that_is_cut_off_are_read_with_a_note(body, note):
+    """The complete pages of a PDF without its end, packed or not, are read, and a note says that others may miss."""
+    document = parse_document(body + b"startxref")
+    assert document.pages[0].strip() == "Leave by noon."
+    assert note in document.note
+    assert text_of(body + b"startxref").startswith(f"[{document.note}]")
+
+
+def test_a_pdf_without_a_complete_page_is_an_error():
+    """Where no page of a PDF is left, the error says that it is cut off."""
+    with pytest.raises(ToolError, match="the PDF is cut off"):
+        parse_document(objects(WORDS, FONT) + b"startxref")

@@ -384,10 +384,15 @@ def _options(endpoint: Endpoint) -> dict[str, Any]:
     base_url = endpoint.base_url
     is_secure = base_url.startswith("https:")
     return {
-        "verify": _tls_context(*map(environment().get, _CERTIFICATES)) if is_secure else False,
+        "verify": tls_context() if is_secure else False,
         "proxy": proxy_of(endpoint),
         "socket_options": _SOCKET_OPTIONS,
     }
+
+
+def tls_context() -> SSLContext:
+    """The TLS context for the certificates that the environment names."""
+    return _tls_context(*map(environment().get, _CERTIFICATES))
 
 
 @cache

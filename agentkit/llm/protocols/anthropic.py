@@ -855,9 +855,9 @@ def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
 
 def _strict_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
     (plain,) = _plain_tool(tool)
-    if tool.strict_parameters is None:
+    if (strict := tool.strict) is None:
         return (plain,)
-    return ({**plain, "input_schema": constrained(tool.strict_parameters), "strict": True},)
+    return ({**plain, "input_schema": constrained(strict), "strict": True},)
 
 
 MAX_PAUSES = 10

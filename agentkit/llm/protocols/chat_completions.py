@@ -660,9 +660,9 @@ def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
 
 
 def _strict_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
-    if tool.strict_parameters is None:
+    if (strict := tool.strict) is None:
         return _plain_tool(tool)
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.strict_parameters}
+    function = {"name": tool.name, "description": tool.description, "parameters": strict}
     return ({"type": "function", "function": {**function, "strict": True}},)
 
 

@@ -408,9 +408,9 @@ def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
 
 
 def _strict_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
-    if tool.strict_parameters is None:
+    if (strict := tool.strict) is None:
         return _plain_tool(tool)
-    return (_function(tool, tool.strict_parameters, strict=True),)
+    return (_function(tool, strict, strict=True),)
 
 
 def _function(tool: ToolSpec, parameters: Mapping[str, Any], *, strict: bool) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import contextlib
 import errno
 import functools
 import re
-import threading
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -250,7 +249,6 @@ class WebConnection:
         self._given_tls = tls
         self._hosts_exist = hosts_exist
         self._reference_host = reference_host
-        self._lock = threading.Lock()
 
     @property
     def is_direct(self) -> bool:
@@ -377,21 +375,17 @@ class WebConnection:
         if self._given_transport:
             yield self._given_transport
             return
-        async with httpx2.AsyncHTTPTransport(verify=self._tls, trust_env=False, proxy=self._proxy) as transport:
+        tls = self._given_tls or _tls_context()
+        async with httpx2.AsyncHTTPTransport(verify=tls, trust_env=False, proxy=self._proxy) as transport:
             yield transport
 
-    @functools.cached_property
-    def _own_tls(self) -> ssl.SSLContext:
-        import httpx2
 
-        return httpx2.create_ssl_context(trust_env=False)
+@functools.cache
+def _tls_context() -> ssl.SSLContext:
+    """The TLS context of all connections, whatever the environment names: creating one takes tens of milliseconds."""
+    import httpx2
 
-    @property
-    def _tls(self) -> ssl.SSLContext:
-        if self._given_tls:
-            return self._given_tls
-        with self._lock:
-            return self._own_tls
+    return httpx2.create_ssl_context(trust_env=False)
 
 
 async def _within_bounds(response: httpx2.Response) -> httpx2.Response:
