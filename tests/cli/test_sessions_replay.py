@@ -42,9 +42,9 @@ def test_recorded_runs_are_played(command, cassette):
     assert "+new" in err
 
 
-def test_a_program_runs_without_a_key(command, folder):
+def test_a_program_runs_without_a_key(process, folder):
     """A program is run as Python runs it, with its arguments and what lies beside it, on the recorded answers."""
-    out, err, code = replay(command, folder, "--fast", "-h")
+    out, err, code = replay(process, folder, "--fast", "-h")
     assert (out, err, code) == ("Hello. ['--fast', '-h'] __main__\n", "", 0)
 
 
