@@ -120,7 +120,7 @@ def test_file_is_told_by_its_content(tmp_path, name):
         ("a.txt", "ü".encode("latin-1"), "a text in UTF-8"),
         ("a.txt", b"a\0b", "not a file"),
         ("film.mp4", b"\0\0\0\x18ftypmp42", "not a file"),
-        ("cat.pdf", IMAGES["image/png"], r"read by Image\.read"),
+        ("cat.pdf", IMAGES["image/png"], r"use Image\.read"),
         ("big.pdf", PDF + bytes(MOST_FILE_BYTES), "more than 50 MB"),
     ],
 )
@@ -177,7 +177,7 @@ def test_words_of_a_file(url, words):
 @pytest.mark.parametrize(
     ("file", "fault"),
     [
-        (File("data:application/pdf;base64,JVBE*"), "not base64"),
+        (File("data:application/pdf;base64,JVBE*"), "not valid base64"),
         (File("data:application/pdf,%PDF-"), "must begin with https:, or be a data: URL in base64"),
         (File("file:///etc/passwd"), "must begin with https:, or be a data: URL in base64"),
         (File("data:application/pdf;base64,AAAA"), "models read a PDF"),

@@ -424,9 +424,9 @@ def _refuse_unknown(judged: JudgedCall) -> None:
     """
     if is_replaying() and not _may_be_live(judged):
         raise ReplayError(
-            f"The cassette wants {judged.call.name!r} to run again, which only a handoff may in a replay. "
-            "A tool that hands over says so by what its function returns (`-> Agent`), and needs no approval; "
-            "otherwise name the agent in handoffs= and record the cassette again."
+            f"The cassette requires {judged.call.name!r} to run again, and during a replay only handoffs run again. If "
+            "the tool hands off, annotate its function with `-> Agent` and let it run without approval; or pass the "
+            "agent in handoffs= and record the cassette again."
         )
 
 

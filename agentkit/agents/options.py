@@ -257,7 +257,7 @@ def content_from(prompt: Prompt) -> Content:
             isinstance(parts, list | tuple) and any(isinstance(part, Mapping | Message) for part in parts)
         )
         hint = (
-            " A conversation is set with agent.history = [...], and its last text is the prompt."
+            " To set a conversation, assign agent.history = [...] and pass the last message as the prompt."
             if is_conversation
             else ""
         )

@@ -231,7 +231,9 @@ def rebuilt(
         try:
             value = rules.parse(progress.text)
         except ValueError as fault:
-            raise SessionError(f"The answer kept in {session.name!r} is not of the agent's type: {fault}") from fault
+            raise SessionError(
+                f"The answer stored in {session.name!r} does not match the agent's output type: {fault}"
+            ) from fault
     record = agent.workspace.for_run(progress.record or None, label=agent.name, dry_run=agent.dry_run).begun_record
     known = {"lead": ResumingAgent(agent, session), "record": record, "rules": rules}
     return RunResult.of(progress, run, (), error or _error_of(progress), value=value, **known)

@@ -365,7 +365,7 @@ def judge_call(call: ToolCall, policy_context: ToolPolicyContext, read: Sequence
         level = own.level or tool.level
         if level is SafetyLevel.SYSTEM and not tool.is_in_workspace:
             reason = f"This is a dry run, and nobody can tell what {tool.name} would change."
-            remedy = "Say what you would have done with it."
+            remedy = "Describe what you would have done with it."
             return JudgedCall(call, Decision(Verdict.DENY, "dry-run", reason, remedy=remedy))
         if tool.is_in_workspace:  # nothing changes, so no approval is needed; other tools still send data
             own = replace(own, level=min(level, *(policy.level for policy in policy_context.policies)))

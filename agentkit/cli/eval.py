@@ -85,10 +85,10 @@ def evaluation() -> None:
 @click.option("--offline", is_flag=True, help="Run on the model in the offline extra: no key, no network.")
 @scorers_of_a_file
 @click.option("--tag", "tags", multiple=True, metavar="WORD", help="Only cases with one of these tags. Repeatable.")
-@click.option("--repeats", type=WholeNumber(1), default=1, show_default=True, help="How often each case is asked.")
-@click.option("--seed", type=int, metavar="NUMBER", help="The first repeat's seed; sent where a model takes one.")
-@click.option("--concurrency", type=WholeNumber(1), default=8, show_default=True, help="Trials at the same time.")
-@limits_option("What all trials together may take.")
+@click.option("--repeats", type=WholeNumber(1), default=1, show_default=True, help="How often each case is run.")
+@click.option("--seed", type=int, metavar="NUMBER", help="The first repeat's seed; sent to models that support seeds.")
+@click.option("--concurrency", type=WholeNumber(1), default=8, show_default=True, help="Number of concurrent trials.")
+@limits_option("The limits of all trials together.")
 @click.option("--resume", type=FILE, metavar="FILE", help="Store each finished trial in FILE, and continue from there.")
 @click.option("--record", type=FILE, metavar="FOLDER", help="Record the trials in cassettes.")
 @click.option("--replay", type=FILE, metavar="FOLDER", help="Answer from cassettes: no model, no network, no key.")
@@ -100,8 +100,10 @@ def evaluation() -> None:
 @click.option(
     "--threshold", type=Fraction(0, 1), metavar="SHARE", help="Fail when a smaller share of the trials passes: 0 to 1."
 )
-@click.option("--baseline", type=FILE, metavar="FILE", help="Fail when it is significantly worse than this report.")
-@click.option("--no-broken", is_flag=True, help="With --baseline: fail when any case is broken that passed.")
+@click.option(
+    "--baseline", type=FILE, metavar="FILE", help="Fail when the results are significantly worse than this report."
+)
+@click.option("--no-broken", is_flag=True, help="With --baseline: fail when any case that passed before fails.")
 def run_suite(**options: Any) -> int:
     """Run the SUITE: FILE.py, FILE.py:NAME, or a file of cases (.jsonl, .csv).
 
@@ -119,7 +121,7 @@ def run_suite(**options: Any) -> int:
         # Print how to resume the suite; return the exit code
         kept = options["resume"]
         if kept is None:
-            tell("Interrupted.\nNothing is stored. With --resume FILE each finished trial is.")
+            tell("Interrupted.\nNothing was stored. With --resume FILE, each finished trial is stored.")
         else:
             tell(f"Interrupted.\nThe work so far is stored. Continue with: --resume {shown_word(str(kept))}")
         return INTERRUPTED
@@ -144,11 +146,11 @@ def show_report(*, report: Path, **places: Any) -> None:
     tell_report(report_in(report), ReportFiles(**places))
 
 
-@evaluation.command("compare", short_help="Say what two reports differ in.")
+@evaluation.command("compare", short_help="Compare two reports.")
 @click.argument("before", type=FILE)
 @click.argument("after", type=FILE)
-@click.option("--agent", metavar="NAME", help="The agent that is compared, when the reports have several.")
-@click.option("--no-broken", is_flag=True, help="Fail when any case is broken that passed.")
+@click.option("--agent", metavar="NAME", help="The agent to compare, if the reports contain several.")
+@click.option("--no-broken", is_flag=True, help="Fail when any case that passed before fails.")
 def compare_reports(*, before: Path, after: Path, agent: str | None, no_broken: bool) -> int:
     """Compare two reports of the same cases; the exit code is 1 when the second is significantly worse."""
     is_worse = compared(report_in(before), report_in(after), agent, no_broken=no_broken)

@@ -30,7 +30,7 @@ Examples:
 
 @click.command(short_help="Show the permissions of an agent, and fail if there are more.", epilog=_EXAMPLES)
 @click.argument("program", metavar="PROGRAM[:NAME]")
-@click.option("--write", "written", type=FILE, metavar="FILE", help="Write it into a file.")
+@click.option("--write", "written", type=FILE, metavar="FILE", help="Write the manifest to a file.")
 @click.option("--check", "kept", type=FILE, metavar="FILE", help="Compare it with the stored manifest.")
 @click.option("--strict", is_flag=True, help="With --check: fail on any difference.")
 def manifest(*, program: str, written: Path | None, kept: Path | None, strict: bool) -> int:

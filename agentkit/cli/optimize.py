@@ -54,9 +54,11 @@ Examples:
 )
 @click.option("--rounds", type=WholeNumber(1), default=20, show_default=True, help="Maximum number of proposals.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The seed of the random choices.")
-@click.option("--concurrency", type=WholeNumber(1), default=8, show_default=True, help="Runs at the same time.")
-@click.option("--out", type=FILE, metavar="FILE", help="Write the improved agent there; not over a file that is there.")
-@click.option("--force", is_flag=True, help="Write over the file that --out names.")
+@click.option(
+    "--concurrency", type=WholeNumber(1), default=8, show_default=True, help="Maximum number of concurrent runs."
+)
+@click.option("--out", type=FILE, metavar="FILE", help="Write the improved agent to this new file.")
+@click.option("--force", is_flag=True, help="Overwrite the file of --out.")
 @click.option(
     "--lineage", type=FILE, metavar="FILE", help="Store the search in this new file; by default AGENT.search.jsonl."
 )

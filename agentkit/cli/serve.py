@@ -44,7 +44,7 @@ page, and denied to other clients.
 @click.option(
     "--token", metavar="TEXT", help="The token that clients must send; also AGENTKIT_TOKEN. Random by default."
 )
-@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it is reached under. Repeatable.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A host name of this server. Repeatable.")
 @click.option(
     "--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="A page elsewhere that may call it. Repeatable."
 )

@@ -170,7 +170,7 @@ def export_session(*, name: str, file: Path, place: str | None) -> None:
     tell(f"Written: {file}")
 
 
-@sessions.command("import", short_help="Keep what was exported to FILE as a session.")
+@sessions.command("import", short_help="Import the session that was exported to FILE.")
 @click.argument("file", type=FILE)
 @click.argument("name", required=False)
 @PLACE
@@ -216,7 +216,7 @@ _READABLE = "Pass a file written by --record, --jsonl or agentkit sessions expor
 
 @click.command(short_help="Show a recorded run or an exported session, or write a page.")
 @click.argument("file", type=FILE)
-@click.option("--html", type=FILE, metavar="OUT", help="Write one HTML page that needs nothing else.")
+@click.option("--html", type=FILE, metavar="OUT", help="Write a self-contained HTML page.")
 def show(*, file: Path, html: Path | None) -> None:
     """Show the runs in FILE, a cassette or an exported session: prompts, calls, decisions, changes, money."""
     from agentkit.sessions.transcript import stories

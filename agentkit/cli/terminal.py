@@ -45,7 +45,10 @@ _SHELL_WORDING = (
     ),
     (r"Set ([A-Z]+)_API_KEY or pass api_key=\.", r"Set \1_API_KEY, or store it: agentkit keys set PROVIDER"),
     (r"AGENTKIT_PROVIDER=offline\.", "agentkit --offline"),
-    (r"For another server that speaks.*' too\.", "For another OpenAI-compatible server: AGENTKIT_BASE_URL=URL"),
+    (
+        r"For another server with an OpenAI-compatible API.*'gemini'\.",
+        "For another OpenAI-compatible server: AGENTKIT_BASE_URL=URL",
+    ),
     (r"Use LLM\('\w+'\) for its default model, or model='([\w:]+)'\.", r"Use -m \1"),
     (r"\bpass model='(\w+:\w+)'", r"use -m \1"),
     (r"\breasoning_effort=(?!\w)", "--reasoning"),

@@ -411,7 +411,7 @@ PASSES_FROM = 4
 _MOST_CHARS = 20_000
 _MARK_CHARS = 16
 _INSTRUCTION = """\
-You grade an answer that somebody gave to a question, by this rubric:
+You grade an answer to a question, by this rubric:
 
 {rubric}
 

@@ -220,9 +220,11 @@ class ChunkSize:
 
     def __post_init__(self) -> None:
         if self.passage_chars < _FEWEST_CHARS:
-            raise ConfigError(f"passage_chars= takes at least {_FEWEST_CHARS}; not {self.passage_chars!r}.")
+            raise ConfigError(f"passage_chars= must be at least {_FEWEST_CHARS}. Got {self.passage_chars!r}.")
         if not 0 <= self.overlap_chars <= self.passage_chars // 2:
-            raise ConfigError(f"overlap_chars= takes 0 to half of passage_chars; not {self.overlap_chars!r}.")
+            raise ConfigError(
+                f"overlap_chars= must be between 0 and half of passage_chars. Got {self.overlap_chars!r}."
+            )
 
 
 class _Unit(NamedTuple):

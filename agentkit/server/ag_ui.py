@@ -319,7 +319,7 @@ _DECISION = {
             "type": "object",
             "description": "Other arguments for the call, which replace all of them.",
         },
-        "reason": {"type": "string", "description": "Why the call is refused, for the model."},
+        "reason": {"type": "string", "description": "The reason for the refusal, for the model."},
     },
     "required": ["approved"],
 }

@@ -177,7 +177,7 @@ def wishes_of(document: Mapping[str, Any], model: str) -> CompletionRequest:
     messages = _messages(document.get("messages"))
     prompt = messages[-1]
     if not isinstance(prompt, UserMessage):
-        raise invalid_value("The last message must be the user's: it is what the agent is asked.", "messages")
+        raise invalid_value("The last message must be a user message: it is the agent's prompt.", "messages")
     return CompletionRequest(
         prompt.content, messages[:-1], stream, options.get("include_usage") is True, _most(document), ignored
     )
@@ -234,13 +234,13 @@ def _check_addresses(part: Mapping[str, Any]) -> None:
     image, file = part.get("image_url"), part.get("file")
     address = image.get("url") if isinstance(image, dict) else image
     if address is not None and not (isinstance(address, str) and address.lower().startswith(_PICTURES)):
-        raise invalid_value("The address of a picture begins with data:image/, https:// or http://.", "messages")
+        raise invalid_value("The URL of an image must begin with data:image/, https:// or http://.", "messages")
     told = file if isinstance(file, dict) else part
     for name in ("file_data", "file_url"):
         address = str(told.get(name) or "")
         if ":" in address and not address.lower().startswith(_FILES):
             raise invalid_value(
-                "A file is base64, or an address that begins with data:, https:// or http://.", "messages"
+                "A file must be base64, or a URL that begins with data:, https:// or http://.", "messages"
             )
 
 
@@ -262,7 +262,9 @@ def _check_calls(messages: Sequence[Message]) -> None:
             waiting.remove(message.call_id)
             continue
         if waiting:
-            raise invalid_value(f"The tool call {min(waiting)!r:.100} has no result right behind it.", "messages")
+            raise invalid_value(
+                f"The tool call {min(waiting)!r:.100} is not directly followed by its result.", "messages"
+            )
         if isinstance(message, AssistantMessage):
             waiting = {call.id for call in message.tool_calls}
             if len(waiting) < len(message.tool_calls) or waiting & known or "" in waiting:

@@ -189,7 +189,7 @@ _STATED = lazy_pattern(
     )""",
     re.MULTILINE | re.VERBOSE,
 )
-_PLACES = (("entry", "beside"), ("ruled", "behind"), ("field", "said"), ("named", "before"))
+_PLACES = (("entry", "bracketed"), ("ruled", "behind"), ("field", "said"), ("named", "before"))
 _REMARK = lazy_pattern(r"[,;]?\s*\b(?:optional\b(?!\[)|required\b|default).*$", re.IGNORECASE)
 _CHOICES = lazy_pattern(r"\s*\|\s*|\s+or\s+|,\s*(?:or\s+)?(?![^\[]*\])")
 _LIST = lazy_pattern(r"(?:list|array|sequence)(?: of |\[)(?P<inner>[\w| ]+)\]?", re.IGNORECASE)

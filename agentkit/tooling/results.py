@@ -546,12 +546,12 @@ def _standing(value: Any) -> tuple[Status, str | None]:
         return "ok", None
     error = well_formed(cut_text(redact(text_of(value["error"])), _MOST_ERROR_CHARS)) if value.get("error") else None
     word = value.get("status")
-    told = _STATUSES.get(word) if isinstance(word, str) and word not in _OF_A_RUN else None
+    status = _STATUSES.get(word) if isinstance(word, str) and word not in _OF_A_RUN else None
     if error is None and _exited_with_error(value):
         return "failed", None
-    if error is None and told not in _GOOD:
+    if error is None and status not in _GOOD:
         return "ok", None
-    return told or "failed", error
+    return status or "failed", error
 
 
 def _exited_with_error(value: Mapping[str, Any]) -> bool:

@@ -165,7 +165,7 @@ class Toolset(Sequence[AnyTool]):
 
         shown = repr(name) if len(name) <= 100 else f"{name[:100]!r}…"
         if not self._tools:
-            return f"No tool is named {shown}; there are no tools."
+            return f"No tool is named {shown}: the collection is empty."
         listed = ", ".join(each for each in self.names if each not in self._searchable)
         return f"No tool is named {shown}.{suggestion(name, self.names)} The tools are: {listed}."
 

@@ -458,7 +458,7 @@ class Workspace:
         before = root.inspect(place)
         # Refuse to replace a file that is read-only or too large to be restored
         if before.kind == "file" and before.content is None:
-            reason = f"{shown(path)} has {before.size:,} bytes, too many to keep, so that its loss could not be undone"
+            reason = f"{shown(path)} has {before.size:,} bytes, too many to store, so the change could not be undone"
             raise ToolError(f"{reason}; write another file, or replace it with the shell when the user approves.")
         if before.kind == "file" and not before.mode & _WRITABLE:
             raise ToolError(f"{shown(path)} is read-only.")

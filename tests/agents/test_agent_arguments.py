@@ -19,11 +19,11 @@ async def asynchronous(*arguments):
 @pytest.mark.for_each(
     ("arguments", "told"),
     [
-        ({"name": [add]}, "name= takes a text"),
-        ({"name": None}, "name= takes a text"),
-        ({"instruction": 5}, "instruction= takes a text"),
-        ({"instruction": ["Be brief.", "Be kind."]}, r"instruction= takes a text, or a function .* to join lines"),
-        ({"instruction": "{} {}".replace}, "a function that returns one, sync or async, without"),
+        ({"name": [add]}, "name= takes a string"),
+        ({"name": None}, "name= takes a string"),
+        ({"instruction": 5}, "instruction= takes a string"),
+        ({"instruction": ["Be brief.", "Be kind."]}, r"instruction= takes a string, or a function .* to join lines"),
+        ({"instruction": "{} {}".replace}, r"a function \(sync or async\) without"),
         ({"instruction": str}, "or with a RunContext"),
         ({"name": "openai:gpt-5"}, r"the agent's name. Write Agent\(model='openai:gpt-5'\)"),
         ({"tools": "web"}, "tools= takes tools.*'web'"),

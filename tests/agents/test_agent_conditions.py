@@ -149,7 +149,7 @@ def test_a_program_outside_of_a_run_cannot_call_it():
     """There no condition holds, as there is no run to ask; your own call of the tool is your own."""
     conditional = Tool(delete, when=lambda: True)
     told = program_tool([conditional]).invoke({"code": "delete('bo')"})
-    assert "is not offered now" in str(told.value)
+    assert "is not available now" in str(told.value)
     assert conditional("bo") == conditional.invoke({"name": "bo"}).value == "bo is deleted"
 
 

@@ -139,7 +139,7 @@ def test_what_is_set_is_made_like_an_argument(tmp_path):
     ("name", "value", "told"),
     [
         ("name", "", "name= takes a string that is not blank"),
-        ("instruction", 5, "instruction= takes a text"),
+        ("instruction", 5, "instruction= takes a string"),
         ("tools", "web", "pass the tool itself, not its name"),
         ("max_iterations", 0, "max_iterations= takes a whole number"),
         ("policy", "SAFE", r"policy= takes a Policy, as in Policy\(rules=\[...\]\); a level goes into safety="),

@@ -155,8 +155,8 @@ FAULTS = {
     "an unknown setting": ("name: Clerk\ncolour: red\n\nBe kind.", 2, "Unknown setting 'colour'. The settings"),
     "a misspelt setting": ("nmae: Clerk\n\nBe kind.", 1, "Did you mean 'name'?"),
     "no empty line": ("name: Clerk\nBe kind.", 2, "An empty line separates"),
-    "no end of the frame": ("---\nname: Clerk\n\nBe kind.", 1, "do not end with it"),
-    "a setting twice": ("name: Clerk\nname: Cook\n\nBe kind.", 2, "second time"),
+    "no end of the frame": ("---\nname: Clerk\n\nBe kind.", 1, "but no such line ends them"),
+    "a setting twice": ("name: Clerk\nname: Cook\n\nBe kind.", 2, "set twice"),
     "no value": ("name: Clerk\nmodel:\n\nBe kind.", 2, "model: Its value is missing"),
     "no level": ("safety: harmless\n\nBe kind.", 1, "SAFE, NETWORK or SYSTEM"),
     "no limit": ("limits: costs 3\n\nBe kind.", 1, "Did you mean 'cost'?"),
@@ -209,7 +209,7 @@ LOOK_LIKE_SETTINGS = {
     "an argument of Agent": ("policy: SAFE\n\nBe kind.", 1, "Unknown setting 'policy'"),
     "another one": ("approve: yes\n\nBe kind.", 1, "Agent.from_file(path, approve=...)"),
     "one without an empty line": ("Approve: yes\nBe kind.", 1, "Unknown setting 'Approve'"),
-    "one behind another name": ("role: clerk\nsafety: SAFE\n\nBe kind.", 2, "not read as a setting"),
+    "one behind another name": ("role: clerk\nsafety: SAFE\n\nBe kind.", 2, "not recognised as a setting"),
     "a Cyrillic letter": ("s\u0430fety: SAFE\n\nBe kind.", 1, "Write `safety: value`"),
     "Cyrillic and Greek letters": ("m\u03bfd\u0435l: gpt\n\nBe kind.", 1, "Write `model: value`"),
     "an accent": ("s\u00e1fety: SAFE\n\nBe kind.", 1, "Write `safety: value`"),
@@ -280,5 +280,5 @@ def test_a_file_that_cannot_be_read(tmp_path, content):
 def test_a_program_is_no_agent_s_file(tmp_path):
     """A program is refused, as its text would be the instruction."""
     (tmp_path / "bot.py").write_text("from agentkit import Agent\n")
-    with pytest.raises(ConfigError, match=r"bot\.py' is a program.* --agent .* -t "):
+    with pytest.raises(ConfigError, match=r"bot\.py' is a Python program.* --agent .* -t "):
         read_manifesto(tmp_path / "bot.py")

@@ -142,7 +142,7 @@ RETURNED = {
         File("https://example.com/a.pdf?sig=sk-abcdefghij0123456789abcdefghij"),
         "not shown, its URL contains a secret",
     ),
-    "too many": ([TALK] * 6, "not shown, it is one of more than 5"),
+    "too many": ([TALK] * 6, "not shown, more than 5 were returned"),
     "a text": (File.read(b"Done.", "log.txt"), quoted_file("log.txt", "Done.")),
     "a text in a list": ([File.read(b"Done.")], '["[What follows is a file.]\\nDone.\\n[Here ends a file.]"]'),
 }

@@ -486,7 +486,7 @@ def test_hanging_model_is_left_at_the_limit(line, way, drive):
         agent = Agent("helper", llm=served(server), limits=Limits(seconds=0.5))
         result = drive(agent, way)
     assert (result.status, result.limit) == ("limit", "seconds")
-    assert "time of the run was up" in str(result.error)
+    assert "reached its time limit" in str(result.error)
 
 
 @pytest.mark.for_each("way", WAYS)
@@ -535,7 +535,7 @@ def test_trickle_is_left_at_the_limit():
     """An answer that goes on coming, piece by piece, is left when the time is up, however far off that was."""
     pieces = until(iter(["One", "two", "three"]), time.monotonic())
     assert next(pieces) == "One"
-    with pytest.raises(Unreachable, match="time of the run was up"):
+    with pytest.raises(Unreachable, match="reached its time limit"):
         list(pieces)
     assert list(until(iter(["One", "two"]), math.inf)) == ["One", "two"]
 
@@ -582,7 +582,7 @@ def test_other_arguments_and_other_results_are_no_repeats():
     llm = ScriptedLLM(*[line for number in range(8) for line in (call("tick"), call("add", a=number, b=1))], "Done.")
     result = Agent("helper", [tick, add], max_iterations=20, llm=llm, limits=THRICE).run("go")
     assert result.status == "done"
-    assert "before" not in str([used.result.content for used in result.tool_calls])
+    assert "already returned" not in str([used.result.content for used in result.tool_calls])
 
 
 def test_long_results_repeat_as_short_ones_do():
@@ -591,7 +591,7 @@ def test_long_results_repeat_as_short_ones_do():
     tool = Tool(lambda: "word " * 5_000, "long", "Say much.", max_chars=1_000)
     result = Agent("helper", [tool], llm=llm, limits=THRICE).run("go")
     assert result.limit == "repeated_calls"
-    assert "before" in result.tool_calls[2].result.content
+    assert "already returned" in result.tool_calls[2].result.content
 
 
 def test_refused_calls_repeat_as_others_do():
@@ -600,7 +600,7 @@ def test_refused_calls_repeat_as_others_do():
     erase = Tool(add, "erase", level=SafetyLevel.SYSTEM)
     result = Agent("helper", [erase], llm=llm, limits=THRICE).run("go")
     assert (result.limit, len(result.tool_calls)) == ("repeated_calls", 6)
-    assert ["before" in used.result.content for used in result.tool_calls] == [False] * 2 + [True] * 4
+    assert ["already returned" in used.result.content for used in result.tool_calls] == [False] * 2 + [True] * 4
 
 
 def test_repetition_beside_other_work_is_stopped():

@@ -214,7 +214,7 @@ FLAWED = {
     "no base64": (Image("data:image/png;base64,iVBOR*"), "its data is not valid base64"),
     "plain data": (Image("data:image/svg+xml,<svg/>"), "must begin with https:, or be a data: URL in base64"),
     "a file": (Image("file:///etc/passwd"), "must begin with https:, or be a data: URL in base64"),
-    "too many": ([PICTURE] * 21, "[image/png, 72 bytes: not shown, it is one of more than 20]"),
+    "too many": ([PICTURE] * 21, "[image/png, 72 bytes: not shown, more than 20 were returned]"),
 }
 
 

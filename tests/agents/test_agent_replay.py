@@ -50,7 +50,7 @@ def test_no_call_begins_when_the_time_is_up():
     llm = ScriptedLLM(call("pay", euros=5), repeat=True)
     result = Agent("clerk", [tool], approve=approve, llm=llm, limits=Limits(seconds=0.2)).run("go")
     assert (result.status, result.limit, ran) == ("limit", "seconds", [])
-    assert "time of the run is up" in result.tool_calls[0].result.error.lower()
+    assert "reached its time limit" in result.tool_calls[0].result.error.lower()
 
 
 def test_refused_last_answer_is_not_given():

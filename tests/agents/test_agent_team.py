@@ -66,7 +66,7 @@ def test_handoff(way, drive, find_faults):
     first, second = expert.llm.requests
     assert (first.instruction, [tool.name for tool in first.tools]) == ("You can add.", ["add"])
     assert [type(message).__name__ for message in first.messages] == ["UserMessage", "AssistantMessage", "ToolMessage"]
-    assert "passed to expert" in first.messages[-1].content
+    assert "handed off to expert" in first.messages[-1].content
     assert second.messages[-1].content == "3"
     assert find_faults(desk.history) == []
     assert (len(desk.history), expert.history) == (6, [])
@@ -221,7 +221,7 @@ def test_two_handoffs_in_one_response(how, way, drive, find_faults):
     result = drive(desk, way)
     assert (result.output, result.agent) == ("I am one.", "one")
     assert [used.result.status for used in result.tool_calls] == ["ok", "denied"]
-    assert "two was not asked" in one.llm.requests[0].messages[-1].content
+    assert "two was not called" in one.llm.requests[0].messages[-1].content
     assert find_faults(desk.history) == []
 
 

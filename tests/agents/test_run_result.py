@@ -126,7 +126,7 @@ def test_saved_run_that_was_changed_is_refused(tmp_path):
     for edited, told in (
         (changed(text, "milestones", 0, "record", to=theirs), "record of changes belongs to another run"),
         (changed(text, "run", to="0" * 32), "record of changes belongs to another run"),
-        (changed(text, "run", to=""), "names no run"),
+        (changed(text, "run", to=""), "has no run id"),
         (changed(text, "milestones", 1, "response", "message", "tool_calls", to=calls), "the id 'a' of another call"),
         (changed(text, "history", to=[orphan]), "a result of the call 'x', which does not exist"),
     ):

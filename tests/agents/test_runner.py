@@ -97,4 +97,4 @@ def test_the_tool_of_an_agent_can_be_sent():
     assert tool.function == AgentTool(agent)
     twin = pickle.loads(pickle.dumps(tool))
     assert (twin.name, twin.parameters, twin.function.agent.name) == ("expert", tool.parameters, "expert")
-    assert "all that it must know" in tool.parameters["properties"]["request"]["description"]
+    assert "all the information it needs" in tool.parameters["properties"]["request"]["description"]

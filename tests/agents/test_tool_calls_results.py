@@ -112,7 +112,7 @@ def test_a_refused_result_is_withheld_with_the_reason():
         "error": "The call was made, but its result is withheld: there is a password in it",
         "tool": "look",
     }
-    assert "The guardrail asserted refuses it." in only_result(asserted).content
+    assert "The guardrail asserted refused it." in only_result(asserted).content
 
 
 def test_what_passes_is_left_as_it_is():

@@ -34,7 +34,7 @@ def test_repetition_is_told():
 def test_first_time_is_no_repetition():
     """However low the limit is, a result that comes for the first time is not called a repetition."""
     assert ResultNotes(CALL, {}, 1).amend(result()).content == "Closed."
-    assert "before" in ResultNotes(CALL, {"Closed.": 1}, 1).amend(result()).content
+    assert "already returned" in ResultNotes(CALL, {"Closed.": 1}, 1).amend(result()).content
 
 
 def test_change_by_a_person_is_told():

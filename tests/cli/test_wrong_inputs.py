@@ -70,7 +70,7 @@ ROWS = [
     (["mcp", "tools"], "Name a server, or a file that lists some", "--config mcp.json"),
     (["serve", "--host", "0.0.0.0"], "--host 0.0.0.0 accepts connections from other machines.", "AGENTKIT_TOKEN"),
     (["knowledge", "embed", "ollama:x"], "'knowledge.db' contains no knowledge.", "agentkit knowledge add FILE"),
-    (["-m", "nosuch:x", "hi"], "No provider here is called 'nosuch'", "AGENTKIT_BASE_URL=URL"),
+    (["-m", "nosuch:x", "hi"], "Unknown provider 'nosuch'", "AGENTKIT_BASE_URL=URL"),
     (["-m", "openai", "hi"], "'openai' is a provider, not a model.", "Use -m openai:MODEL"),
     (
         ["-m", "groq:x", "hi"],

@@ -122,7 +122,7 @@ def test_another_model_is_noticed_by_a_memory(place):
     """A memory notices another model, too, and makes its vectors anew."""
     with Memory(place, embed=scripted("first")) as memory:
         memory.remember("Ann drinks green tea.")
-    with Memory(place) as memory, pytest.raises(ConfigError, match="no embed"):
+    with Memory(place) as memory, pytest.raises(ConfigError, match="needs embed"):
         memory.embed_again()
     with Memory(place, embed=scripted("other")) as memory:
         with pytest.raises(ConfigError, match="made by first"):

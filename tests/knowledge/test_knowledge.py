@@ -156,7 +156,7 @@ def test_what_cannot_be_added(knowledge, wrong):
 
 def test_a_file_that_is_not_there_is_told(knowledge, tmp_path):
     """A file that never was is a mistake of the caller."""
-    with pytest.raises(ConfigError, match=r"no file or folder .*; use add_text\(\) to add text"):
+    with pytest.raises(ConfigError, match=r"does not exist.* To add text, use add_text\(\) to add text"):
         knowledge.add(tmp_path / "nothing.md")
 
 
@@ -212,7 +212,7 @@ def test_what_cannot_be_read_stands_in_the_report(knowledge, folder, place):
         report = own.add(folder)
     skipped = {Path(name).name.strip("'"): reason for name, reason in report.skipped.items()}
     assert "service credentials" in skipped["secrets.json"]
-    assert "it is no text" in skipped["picture.png"]
+    assert "it is not text" in skipped["picture.png"]
     assert skipped["pipe"] == "it is not a regular file"
     assert skipped["own.db"] == "it is the file of this knowledge store"
     assert skipped["\\udcff.md"] == "its name is not valid text"
@@ -369,7 +369,7 @@ def test_vectors_are_made_later(place, embed, folder):
     with Knowledge(place) as words:
         words.add(folder)
         words.add_text("My automobile is red.", "one")
-        with pytest.raises(ConfigError, match="no embed"):
+        with pytest.raises(ConfigError, match="needs embed"):
             words.embed_again()
     with Knowledge(place, embed=embed) as knowledge:
         knowledge.add(folder / "leave.md")

@@ -83,7 +83,7 @@ def test_a_provider_that_there_is_not(name):
     """A fallback that seems to name an unknown provider is refused at once; so called models are given as an LLM."""
     with pytest.raises(NoProvider, match="Unknown provider"):
         LLM("openai", "gpt", KEY, fallback=name)
-    with pytest.raises(NoProvider, match="is given as fallback=LLM"):
+    with pytest.raises(NoProvider, match="pass it as fallback=LLM"):
         LLM("openai", f"gpt | {name}", KEY)
     assert names(LLM("openai", "gpt", KEY, fallback=LLM("openai", name, KEY)))[1] == f"openai:{name}"
 

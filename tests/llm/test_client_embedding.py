@@ -49,7 +49,7 @@ def test_no_text_is_no_request(embed):
 @pytest.mark.for_each(
     ("texts", "said"),
     [
-        ("one text", r"for one: embed\(\[text\]\)\[0\]"),
+        ("one text", r"For a single text, use embed\(\[text\]\)\[0\]"),
         (b"bytes", "takes a list of texts"),
         (7, "takes a list of texts"),
         (["one", 2], r"texts\[1\] is int"),

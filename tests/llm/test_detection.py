@@ -269,7 +269,7 @@ FAILURES = {
         ["Unknown provider 'bogus' (from provider=)", "Known: openai, azure"],
     ),
     "a word for a provider": ({"provider": "Claude"}, OPENAI, ["Unknown provider 'claude'", "mean 'anthropic'?"]),
-    "a word for a prefix": ({"model": "google:any"}, OPENAI, ["called 'google'", "mean 'gemini'?"]),
+    "a word for a prefix": ({"model": "google:any"}, OPENAI, ["Unknown provider 'google'", "mean 'gemini'?"]),
     "a model without a prefix": ({"provider": "gpt-5"}, OPENAI, ["The name of a model goes into model=."]),
     "a model for a provider": (
         {"provider": "openai:gpt-5"},

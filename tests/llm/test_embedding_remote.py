@@ -108,7 +108,7 @@ def test_a_text_that_is_too_long(embed):
     texts[5] = "long " * 50
     with FakeServer(embeddings=[bounded] * 8) as server:
         llm = connect(server)
-        with pytest.raises(Rejected, match=r"texts\[5\] \(250 characters\) is longer than m can read") as raised:
+        with pytest.raises(Rejected, match=r"texts\[5\] \(250 characters\) is too long for m") as raised:
             embed(llm, texts)
         assert raised.value.is_too_long
         already = len(server.requests)
@@ -167,11 +167,11 @@ BAD_ANSWERS = (
     (answer([0.1], [10**400]), "not a list of finite numbers"),
     (
         raw('{"data": [{"index": 3, "embedding": [1]}, {"index": 1, "embedding": [1]}]}'),
-        "numbers its 2 vectors wrongly",
+        "indexes of the 2 returned vectors are wrong",
     ),
     (raw('{"embeddings": [[1], [2]]}'), "returned 0 vectors: it says"),
     (raw("<html>", content_type="text/html"), "not an OpenAI-compatible endpoint"),
-    (raw('{"data": ['), "broken JSON"),
+    (raw('{"data": ['), "invalid JSON"),
 )
 
 

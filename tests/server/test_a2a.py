@@ -215,7 +215,7 @@ def test_an_answer_counts_once(serve, tmp_path):
     talk.say("Mail Bo.")
     agent.resume(answers=False, session=Session.open(place, f"a2a/{talk.ids['context_id']}"))
     _, _, task = talk.say("yes")
-    assert "any more" in get_message_text(task.status.message)
+    assert "no longer" in get_message_text(task.status.message)
 
 
 def test_questions_need_input(serve, tmp_path):

@@ -341,7 +341,7 @@ IMPOSSIBLE = [
     (len, "it is a function; pass the type that it returns"),
     (lambda: 1, "it is a function"),
     ("Invoice", "it is a string; pass the type itself, without quotes"),
-    ({"type": "object"}, r"a JSON schema goes to LLM.complete\(output_schema=...\)"),
+    ({"type": "object"}, r"pass a JSON schema to LLM.complete\(output_schema=...\)"),
     (Item(name="a", price=1), "it is an object of the class Item, not a type"),
     (io.StringIO(), "it is an object of the class StringIO, not a type"),
     (typing.TextIO, "Unable to generate pydantic-core schema"),

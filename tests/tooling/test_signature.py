@@ -156,8 +156,8 @@ def annotated(hint: str) -> Any:
         (max, "has no readable signature. Wrap it in a function, or use Tool.from_schema"),
         (annotated("Decimal"), "'Decimal' of parameter 'value' cannot be resolved .* not under TYPE_CHECKING"),
         (annotated("list[Nowhere]"), "'value' cannot be resolved .name 'Nowhere' is not defined.; define or import"),
-        (annotated("1 +"), "parameter 'value' is no type"),
-        (annotated("functools.nothing"), "parameter 'value' is no type"),
+        (annotated("1 +"), "parameter 'value' is not a type"),
+        (annotated("functools.nothing"), "parameter 'value' is not a type"),
     ],
 )
 def test_what_no_model_could_fill_is_refused_by_name(function: Any, told: str) -> None:

@@ -315,7 +315,7 @@ def test_a_judge_that_fails_has_not_allowed_anything(answer: Any) -> None:
     guarded = Tool(divide.function, judge=judge)
     assert guarded.judge({"a": 1}).rule == "judge-failed"
     assert guarded.invoke({"a": 1}).status == "denied"
-    with pytest.raises(Blocked, match=r"The judge of divide (failed|gave)"):
+    with pytest.raises(Blocked, match=r"The judge of divide (failed|returned)"):
         guarded(1)
 
 
@@ -564,9 +564,9 @@ def test_a_function_that_yields_is_told_as_a_list(function: Any) -> None:
     [
         (5, {}, "5 cannot be called, so it cannot be a tool"),
         ("name", {}, r"'name' cannot be called.*@tool\(name=\.\.\.\)"),
-        (Basket, {}, "Basket is a class, and a tool is a function"),
+        (Basket, {}, "Basket is a class, and a tool must be a function"),
         (divide, {}, r"Tool\('divide', level=SAFE\) is already a tool. Use it directly"),
-        (functools.partial(divide, 1), {}, r"partial\(Tool\('divide', level=SAFE\), 1\) is a tool already"),
+        (functools.partial(divide, 1), {}, r"partial\(Tool\('divide', level=SAFE\), 1\) is already a tool"),
         (lambda: 1, {}, "'<lambda>' is not a name that providers accept"),
         (mixed, {"name": ""}, "'' is not a name that providers accept"),
         (mixed, {"name": "two words"}, "is not a name that providers accept"),

@@ -111,7 +111,7 @@ def test_calls_of_programs_are_judged_by_the_run_s_account() -> None:
 def test_a_run_that_lacks_what_the_judge_needs_does_not_begin() -> None:
     """What a run is given is checked before anybody is asked."""
     agent = clerk("never")
-    with pytest.raises(ConfigError, match="The judge of send needs a Account from its run"):
+    with pytest.raises(ConfigError, match="The judge of send needs a Account as the context of its run"):
         agent.run("Send 20.")
     assert agent.llm.requests == []
 

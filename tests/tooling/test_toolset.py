@@ -201,7 +201,7 @@ def test_a_misspelt_name_is_refused_with_the_closest_real_one() -> None:
         (three, "fech", "No tool is named 'fech'. Did you mean 'fetch'? The tools are: add, fetch, remove."),
         (three, "zzz", "No tool is named 'zzz'. The tools are: add, fetch, remove."),
         (three, "", "No tool is named ''. The tools are: add, fetch, remove."),
-        (Toolset(), "add", "No tool is named 'add'; there are no tools."),
+        (Toolset(), "add", "No tool is named 'add': the collection is empty."),
     ],
 )
 def test_a_tool_a_model_made_up_is_answered_with_the_real_ones(toolset: Toolset, name: str, told: str) -> None:

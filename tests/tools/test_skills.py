@@ -117,7 +117,7 @@ def test_descriptions_as_yaml_writes_them(tmp_path, fields, description):
         (b"---\ndescription: 'no end\n---\nText.", "a quoted string has no closing quote"),
         (b"---\nname: " + b"x" * 65 + b"\ndescription: x\n---\nText.", "at most 64 characters"),
         (b"---\nname: a\x1b[2Jb\ndescription: x\n---\nText.", "characters, all visible"),
-        (b"---\ndescription: \xff\n---\nText.", "no text in UTF-8"),
+        (b"---\ndescription: \xff\n---\nText.", "not UTF-8 text"),
         (b"---\ndescription: x\n---\n" + b"x" * 1_000_000, "no more than 1,000,000 are read"),
     ],
 )
@@ -160,7 +160,7 @@ def test_nothing_outside_of_a_skill_is_read(tmp_path, path):
 
 @pytest.mark.parametrize(
     ("path", "why"),
-    [("nowhere.md", "'nowhere.md' does not exist"), ("folder", "a folder"), ("data", "no text in UTF-8")],
+    [("nowhere.md", "'nowhere.md' does not exist"), ("folder", "a folder"), ("data", "not UTF-8 text")],
 )
 def test_what_cannot_be_read_is_told(tmp_path, path, why):
     """A model is told what is wrong with a file's name."""

@@ -128,7 +128,7 @@ def test_required_isolation_that_cannot_be_had_is_a_no(tmp_path):
     confinement = Confinement(isolation="required", available=SECCOMP_ONLY)
     decision = shell_tool_in(Workspace(tmp_path), confinement).judge({"command": "ls"})
     assert (decision.verdict, decision.rule) == (Verdict.DENY, "shell.isolation-required")
-    assert "cannot be had" in decision.reason
+    assert "is not available on this machine" in decision.reason
     assert decision.remedy
 
 

@@ -218,7 +218,7 @@ def test_file_too_large_to_keep_is_not_replaced(workspace, tmp_path):
     """Files that could not be restored are not overwritten, which is reported."""
     with (tmp_path / "ws/big").open("wb") as file:
         file.truncate(51_000_000)
-    with pytest.raises(ToolError, match="51,000,000 bytes, too many to keep"):
+    with pytest.raises(ToolError, match="51,000,000 bytes, too many to store"):
         workspace.write("big", "x")
     assert (tmp_path / "ws/big").stat().st_size == 51_000_000
     assert workspace.changes == ""

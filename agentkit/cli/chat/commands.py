@@ -176,7 +176,9 @@ def _session(conversation: ChatState, front: Front, argument: str) -> Next:
     elif word == "rename":
         name = rest.strip()
         if not name or conversation.session is None:
-            raise SessionError("Nothing was renamed. Ask something first, and then: /session rename NAME")
+            raise SessionError(
+                "There is no conversation to rename yet. Send a prompt first, then: /session rename NAME"
+            )
         conversation.session.rename(name)
         front.tell(f"This session is now {conversation.session.name!r}.")
     elif argument:
@@ -297,7 +299,7 @@ COMMANDS: Mapping[str, ChatCommand] = {
     "session": ChatCommand(_session, "[NAME]", "list the sessions, or open one; also: new, rename NAME"),
     "cost": ChatCommand(_cost, "", "show tokens and cost"),
     "undo": ChatCommand(_undo, "[-y]", "undo the changes of the last run"),
-    "retry": ChatCommand(_retry, "", "ask the last prompt again, without its answer"),
+    "retry": ChatCommand(_retry, "", "repeat the last prompt, without its answer"),
     "resume": ChatCommand(_resume, "", "resume a run that was stopped or waits for you"),
     "edit": ChatCommand(_edit, "[TEXT]", "write a prompt in your editor"),
     "save": ChatCommand(_save, "FILE", "write the conversation: .md Markdown, .jsonl JSON lines"),

@@ -178,7 +178,7 @@ class ChatDispatcher:
             self._front.diff(changes)
         if changes and self._is_person:
             is_dry = self.conversation.order.dry_run
-            self._front.tell("Nothing of this was done: --dry-run." if is_dry else "To undo this: /undo", "dim")
+            self._front.tell("No changes were made: --dry-run." if is_dry else "To undo this: /undo", "dim")
         if conversation.result is None:
             return INTERRUPTED
         return self._tell_end(conversation.result, conversation.session or Session())
@@ -208,7 +208,7 @@ def _model_name(llm: LLM) -> str:
     return "offline model" if llm.provider == "offline" else llm.model
 
 
-_LEAVE = "To leave, press Ctrl-C once more, or Ctrl-D."
+_LEAVE = "To exit, press Ctrl-C once more, or Ctrl-D."
 
 
 def talk(order: AskOptions) -> int:

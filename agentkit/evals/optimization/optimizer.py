@@ -282,8 +282,8 @@ def halves_of(suite: Suite, held_out: float | Suite) -> dict[str, DatasetHalf]:
         shared = next((case for case in held_out.cases if case.text in known), None)
         if shared is not None:
             raise ConfigError(
-                f"The case {shared.id!r} is held out, and its prompt is among the training cases, too; "
-                "what is held out must be new to the search."
+                f"The case {shared.id!r} is held out, but its prompt is also among the training cases; held-out cases "
+                "must be new to the search."
             )
         return {TRAIN: DatasetHalf(suite, suite.cases), HELD_OUT: DatasetHalf(held_out, held_out.cases)}
     if not isinstance(held_out, int | float) or not 0 < held_out < 1:

@@ -238,7 +238,7 @@ Writer = Callable[[str, str, tuple[FailedCase, ...]], str]
 PROPOSER_INSTRUCTION = """\
 You improve one text that an AI agent works by. You are shown the text as it is, and cases in which the agent failed.
 
-First find out, in a few sentences, what the text lacks: what the failed cases have in common, and which rule would
+First state in a few sentences the weakness of the text: the common cause of the failed cases, and which rule would
 have made them pass. Then rewrite the whole text. Keep what it says rightly. State rules that hold for all cases of
 a kind; do not list answers to the cases that you see, as the agent will be tested on others. Be brief.
 
@@ -279,7 +279,7 @@ class Proposer:
             text: object = self._function(question.part, question.text, question.failures)
             if not isinstance(text, str):
                 raise ConfigError(f"proposer= must return the new text. Got {text!r:.200}.")
-            return Proposal(text, "" if text else "The proposer gave no text."), Usage()
+            return Proposal(text, "" if text else "The proposer returned no text."), Usage()
         agent = Agent("proposer", instruction=PROPOSER_INSTRUCTION, llm=self.llm)
         result = agent.run(prompt_of(question))
         if result.status != "done":
@@ -292,7 +292,7 @@ def stop_of(result: RunResult[Any] | None, error: str, limits: Limits) -> Search
     name = "" if result is None or result.limit is None else result.limit
     most = getattr(limits, name, None)
     if most is None or "price" in error:  # of a model that only a scorer or a handoff uses
-        return SearchStopped(error or "it was stopped from outside")
+        return SearchStopped(error or "it was cancelled")
     return SearchStopped(
         f"the limit of {f'${most:g}' if name == 'cost' else f'{most:,} {name}'.replace('_', ' ')} is used up"
     )

@@ -439,7 +439,7 @@ class _Parser:
             if grouping and any(tokens[index].end < tokens[index + 1].start for index in commas):
                 number = f"{tokens[grouping[0] - 1].text},{tokens[grouping[0] + 1].text}"
                 raise ToolError(
-                    f"{number!r} is unclear beside other commas: write numbers without thousands separators."
+                    f"{number!r} is ambiguous next to other commas: write numbers without thousands separators."
                 )
         return items
 

@@ -78,7 +78,7 @@ def test_whatever_says_something_is_worth_waiting_for(piece):
 @pytest.mark.parametrize("piece", [b"data: 1", b'{"a"', b'{\n"a": 1,\n', b"[\n"])
 def test_a_server_cannot_drip_for_ever(piece):
     """A server that sends its answer byte by byte is given five timeouts for a line of it, or for the whole JSON."""
-    with pytest.raises(Unreachable, match="the server sent no whole answer for 0 seconds"):
+    with pytest.raises(Unreachable, match="the server sent no complete response for 0 seconds"):
         list(bounded(piece, piece, timeout_seconds=0.0))
     assert list(bounded(piece, piece)) == [piece, piece]
 

@@ -88,7 +88,7 @@ ERRORS = {
     "307": (
         raw("", status=307, headers={"Location": "https://user:secret@elsewhere.example/v1?key=secret"}),
         BadResponse,
-        "redirects to https://elsewhere.example/v1, which is not followed",
+        "redirects to https://elsewhere.example/v1, and redirects are not followed",
     ),
     "304": (raw("", status=304), BadResponse, "redirects to nowhere"),
 }
@@ -491,7 +491,7 @@ def test_an_account_that_no_header_can_carry(ask, monkeypatch, account):
     """An organization that was pasted with more than its name is a mistake in the settings, which is named."""
     monkeypatch.setenv("OPENAI_ORG_ID", account)
     llm = LLM("openai", api_key=KEY, max_retries=0)
-    with pytest.raises(ConfigError, match="OPENAI_ORG_ID has characters"):
+    with pytest.raises(ConfigError, match="OPENAI_ORG_ID contains characters"):
         ask(llm)
 
 

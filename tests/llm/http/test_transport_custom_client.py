@@ -86,7 +86,7 @@ REFUSALS = {
     "500": (fail(500, "Boom"), Unreachable, "500: Boom"),
     "a redirect": (raw("", status=307, headers={"Location": "http://127.0.0.1:1/v1"}), BadResponse, "redirects to"),
     "a drop": (drop(), Unreachable, "broke: "),
-    "no JSON": (raw("<p>Hello</p>", content_type="text/html"), BadResponse, "no JSON"),
+    "not JSON": (raw("<p>Hello</p>", content_type="text/html"), BadResponse, "not JSON"),
 }
 
 

@@ -76,7 +76,7 @@ def test_exact_title_is_preferred(look_up):
 
 
 def test_choice_is_listed(look_up):
-    """When the words mean several things, these are listed with what they are."""
+    """When the words mean is ambiguous, these are listed with what they are."""
     tool = look_up(
         answer(
             article("Mercury\u202e (planet)", 2, description="plan\u200bet"),
@@ -90,7 +90,7 @@ def test_choice_is_listed(look_up):
         {"title": "Mercury (planet)", "description": "planet"},
         {"title": "Mercury (element)", "description": ""},
     ]
-    assert "several things" in result["error"]
+    assert "is ambiguous" in result["error"]
 
 
 @pytest.mark.parametrize(

@@ -343,7 +343,7 @@ def _unable(question: Question, tools: Sequence[ToolSpec], judgment: CallValidat
     elif not question.personal and (wanting := unfilled(question, tools)):
         why = f"I would use {wanting.spec.name}, but I could not find its {' and '.join(wanting.missing)}. "
     else:
-        why = "No tool here fits this. "
+        why = "None of the tools fits this request. "
     return f"{why}{_ABILITY.format(_nearest(question, tools))}"
 
 

@@ -183,7 +183,7 @@ def test_a_guess_that_leaves_words_unexplained_is_not_suggested(model):
 def test_a_guess_that_drops_the_numbers_is_not_suggested(model):
     """A call without the date of the question is not suggested."""
     response = model.complete(ask("what weekday is 2026-12-25", tools=tuple(each.spec for each in default_tools)))
-    assert (response.tool_calls, response.text.startswith("No tool here fits this.")) == ((), True)
+    assert (response.tool_calls, response.text.startswith("None of the tools fits this request.")) == ((), True)
 
 
 @pytest.mark.parametrize(
