@@ -8,7 +8,7 @@ import re
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.content import File, Image
@@ -190,9 +190,9 @@ class Estimates:
     def __init__(self) -> None:
         known: dict[int, _EntryRef] = {}
 
-        def forget(ref: weakref.ref[Entry]) -> None:
-            """Remove an entry from the cache before its id can be reused."""
-            known.pop(cast(_EntryRef, ref).key, None)
+        def forget(ref: Any) -> None:
+            """Remove an entry from the cache before its id can be reused. Uses no global: it runs at exit, too."""
+            known.pop(ref.key, None)
 
         self._known, self._forget = known, forget
         self._ordered: tuple[str, tuple[ToolSpec, ...], OutputSchema | None, int] = ("", (), None, 0)
