@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  agentkit serve                               open the address that it prints
-  agentkit serve -t core,files --safety safe   with other tools, and less unasked
+  agentkit serve                               open the printed address in a browser
+  agentkit serve -t core,files --safety safe   with other tools and a stricter level
   agentkit serve --agent clerk.txt --port 9000
   agentkit serve --agent bot.py:clerk
   AGENTKIT_TOKEN=... agentkit serve --host 0.0.0.0 --allow-host box.example.com
@@ -40,15 +40,20 @@ page, and denied to other clients.
 
 @click.command(short_help="Serve an OpenAI-compatible endpoint and a chat page.", epilog=_EXAMPLES)
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
-@click.option("--port", type=WholeNumber(0, 65_535), default=8080, show_default=True, help="0 for one that is free.")
+@click.option("--port", type=WholeNumber(0, 65_535), default=8080, show_default=True, help="0 for a free port.")
 @click.option(
     "--token", metavar="TEXT", help="The token that clients must send; also AGENTKIT_TOKEN. Random by default."
 )
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it is reached under. Repeatable.")
+@click.option(
+    "--allow-origin", "origins", multiple=True, metavar="ORIGIN", help="A page elsewhere that may call it. Repeatable."
+)
 @answering
 @click.option("--session", metavar="NAME", shell_complete=session_names, help="The conversation that the page opens.")
 @PLACE
-@click.option("--runs", type=WholeNumber(1, 1_000), default=8, show_default=True, help="Runs at the same time.")
+@click.option(
+    "--runs", type=WholeNumber(1, 1_000), default=8, show_default=True, help="Maximum number of concurrent runs."
+)
 def serve(**options: Any) -> int:
     """Serve the agent until Ctrl-C.
 
@@ -57,13 +62,13 @@ def serve(**options: Any) -> int:
     """
     from agentkit.cli.ask_options import AskOptions
 
-    address = {name: options.pop(name) for name in ("host", "port", "token", "hosts", "runs")}
+    address = {name: options.pop(name) for name in ("host", "port", "token", "hosts", "origins", "runs")}
     return start(ServeOptions(**address, order=AskOptions(**options)))
 
 
 _UNENCRYPTED = (
-    "Warning: other machines can reach this port, and all of it, the token too, travels unencrypted. "
-    "Put a server that speaks TLS in front of it."
+    "Warning: other machines can reach this port, and all traffic, including the token, is unencrypted. Put a TLS "
+    "proxy in front of it."
 )
 
 
@@ -98,12 +103,13 @@ def acp(**options: Any) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """The options of `serve`: address, token, allowed hosts, and the options of the agent."""
+    """The options of `serve`: address, token, allowed hosts and origins, and the options of the agent."""
 
     host: str
     port: int
     token: str | None = None
     hosts: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
     runs: int = 8
     order: AskOptions = field(default_factory=AskOptions)
 
@@ -113,7 +119,7 @@ def start(wanted: ServeOptions) -> int:
     token = wanted.token or environment().get("AGENTKIT_TOKEN")
     if not is_local(wanted.host) and token is None:
         raise click.UsageError(
-            f"--host {wanted.host} lets other machines in. Choose the token that they must show: "
+            f"--host {wanted.host} accepts connections from other machines. Choose the token that they must send: "
             "AGENTKIT_TOKEN=... agentkit serve ..., or --token TEXT."
         )
     settings = wanted.order.settings
@@ -122,7 +128,13 @@ def start(wanted: ServeOptions) -> int:
     agent, session = settings.agent(), settings.of("session") or ""
     hosts = (*wanted.hosts, *_named(wanted.host))
     application = app(
-        agent, token=token, hosts=hosts, sessions=wanted.order.place, session=session, most_runs=wanted.runs
+        agent,
+        token=token,
+        hosts=hosts,
+        origins=wanted.origins,
+        sessions=wanted.order.place,
+        session=session,
+        most_runs=wanted.runs,
     )
     server = _server(application)
     with listening(wanted.host, wanted.port) as listener:

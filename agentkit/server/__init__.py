@@ -28,6 +28,7 @@ def app(
     *,
     token: str | None = None,
     hosts: Iterable[str] = (),
+    origins: Iterable[str] = (),
     sessions: Place = ":memory:",
     session: str = "",
     most_runs: int = 8,
@@ -35,10 +36,12 @@ def app(
     """Build an ASGI application for the agent: `/v1/chat/completions`, `/v1/models`, a page, `/ag-ui` and `/a2a`.
 
     `token` is the token of clients, at least 16 characters; by default a random one, in `state.token`. `hosts` are
-    the host names of the server, in addition to `localhost` and numeric addresses. `sessions` is the store of all
-    conversations, `session` the one that the page opens first. At most `most_runs` runs execute at the same time.
-    Raises ConfigError, MissingExtra without Starlette, and NoProvider if no model is configured.
+    the host names of the server, in addition to `localhost` and numeric addresses. Pages of `origins`, such as
+    `http://localhost:5173`, can call it from a browser with the token; by default no other page can. `sessions` is the
+    store of all conversations, `session` the one that the page opens first. At most `most_runs` runs execute at the
+    same time. Raises ConfigError, MissingExtra without Starlette, and NoProvider if no model is configured.
     """
     from agentkit.server.application import application
 
-    return application(agent, token, hosts, sessions, session, most_runs)
+    access = {"token": token, "hosts": hosts, "origins": origins}
+    return application(agent, access, sessions, session, most_runs)

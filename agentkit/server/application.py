@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,24 +51,29 @@ _FILES = {
 """The static files of the page, by exact path: no file path is ever built from client input."""
 
 _MOST_LISTENING = 64
+_METHODS = ("GET", "POST")
 
 Handler = Callable[[HTTPRequest], Awaitable[HTTPResponse]]
 
 
 def application(
-    agent: Agent[Any], token: str | None, hosts: Iterable[str], sessions: Place, session: str, most_runs: int
+    agent: Agent[Any], access: Mapping[str, Any], sessions: Place, session: str, most_runs: int
 ) -> Starlette:
-    """Build the application of `app`. Raises ConfigError, MissingExtra and NoProvider."""
+    """Build the application of `app`; `access` is its token, hosts and origins.
+
+    Raises ConfigError, MissingExtra and NoProvider.
+    """
     try:
         from starlette.applications import Starlette
         from starlette.middleware import Middleware
+        from starlette.middleware.cors import CORSMiddleware
         from starlette.routing import Route
     except ModuleNotFoundError as error:
         raise MissingExtra("serve", "Serving an agent over HTTP") from error
     if not isinstance(agent, Agent):
         raise ConfigError(f"app() takes an Agent. Got {agent!r:.200}.")
     _ = agent.llm  # fail at startup if no model is configured
-    gate, room = RequestAuth(token, hosts, [*_FILES, CARD_PATH]), ConcurrencyLimit(most_runs)
+    gate, room = RequestAuth(open_paths=[*_FILES, CARD_PATH], **access), ConcurrencyLimit(most_runs)
     store = store_at(sessions)
     chats = Chats(agent, store, room)
     desk = ChatAPI(agent, gate, chats, ConcurrencyLimit(_MOST_LISTENING), session)
@@ -90,6 +95,9 @@ def application(
         await agent.llm.aclose()  # closes the connections opened on this event loop
 
     middleware = [Middleware(_Guarded, gate=gate)]
+    if gate.origins:  # answers the questions of browsers whether a page may send a request, and names the page
+        cors: dict[str, Any] = {"allow_origins": gate.origins, "allow_methods": _METHODS, "allow_headers": ["*"]}
+        middleware.insert(0, Middleware(CORSMiddleware, **cors))
     served = Starlette(routes=routes, middleware=middleware, exception_handlers=failing, lifespan=lifespan)
     served.router.redirect_slashes = False  # it would redirect to any host that the client names
     served.state.token = gate.token
@@ -224,12 +232,9 @@ def _head(scope: Scope) -> Head:
 
 
 async def _not_found(_request: Request, error: Exception) -> _Sending:
-    text = (
-        "There is nothing here. What there is: /v1/chat/completions, /v1/models, /ag-ui, /a2a, the page at /, "
-        "and /dashboard."
-    )
+    text = "Not found. Available: /v1/chat/completions, /v1/models, /ag-ui, /a2a, the page at /, and /dashboard."
     return _Sending(HTTPError(getattr(error, "status_code", 404), text, code="not_found").reply)
 
 
 async def _broken(_request: Request, _error: Exception) -> _Sending:
-    return _Sending(HTTPError(500, "The server failed; its log says why.", code="server_error").reply)
+    return _Sending(HTTPError(500, "Internal server error; the server's log has details.", code="server_error").reply)

@@ -11,6 +11,7 @@ from dataclasses import field
 from urllib.parse import urlsplit
 
 from agentkit._dataclass import dataclass
+from agentkit.errors import ConfigError
 from agentkit.http_security import checked_host, checked_token, is_same, shows
 from agentkit.server.http_types import HTTPError
 
@@ -36,9 +37,10 @@ HEADERS: Mapping[str, str] = {
 """Headers of every response: load nothing from other origins, run only our scripts, refuse to be framed."""
 
 _HOST = re.compile(r"(?:\[(?P<six>[0-9a-f:.]{2,45})\]|(?P<name>[a-z0-9][a-z0-9.-]{0,252}))(?::\d{1,5})?", re.IGNORECASE)
+_ORIGIN = re.compile(rf"(?P<scheme>https?)://{_HOST.pattern}", re.IGNORECASE)
 _FREE_OF_ORIGIN = {"same-origin", "none"}
 _STRANGER = (
-    "Show the token that this server was started with: Authorization: Bearer TOKEN. "
+    "Send the token that this server was started with: Authorization: Bearer TOKEN. "
     "`agentkit serve` prints it with the address of the page."
 )
 
@@ -55,33 +57,34 @@ class Head:
         """The value of a header; None if it is missing. Raises HTTPError if it occurs more than once."""
         values = self.headers.get(name, ())
         if len(values) > 1:
-            raise HTTPError(400, f"The header {name} is there {len(values)} times.", code="invalid_header")
+            raise HTTPError(400, f"The header {name} occurs {len(values)} times.", code="invalid_header")
         return values[0] if values else None
 
 
 class RequestAuth:
     """Accept requests that use a known host name, come from the same origin if from a page, and carry the token.
 
-    `open_paths` need no token: the page's static files, which contain no secret. Raises ConfigError for a token that
-    is too short, and for an invalid host name.
+    `open_paths` need no token: the page's static files, which contain no secret. Pages of `origins` can send requests
+    with the token, except to our own page. Raises ConfigError for a token that is too short, and for an invalid host
+    name or origin.
     """
 
-    def __init__(self, token: str | None = None, hosts: Iterable[str] = (), open_paths: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        token: str | None = None,
+        hosts: Iterable[str] = (),
+        open_paths: Iterable[str] = (),
+        origins: Iterable[str] = (),
+    ) -> None:
         self.token = checked_token(token)
+        self.origins = frozenset(map(_checked_origin, origins))
         self._hosts = {"localhost", *map(checked_host, hosts)}
         self._open = {SIGN_IN, *open_paths}
         self.cookie_name = f"agentkit_{self._derived('name')[:8]}"
 
     def check(self, head: Head) -> None:
         """Raise HTTPError if the request is not allowed."""
-        host = self._check_host(head)
-        # Raise HTTPError for requests from pages of other origins, whatever credentials they have
-        origin = head.one("origin")
-        is_own = origin is None or _place(origin) == host.lower()
-        site = head.one("sec-fetch-site")
-        is_opened = head.method == "GET" and head.path in self._open  # any site can link to the page
-        if not is_own or not (is_opened or site is None or site in _FREE_OF_ORIGIN):
-            raise HTTPError(403, "Pages of other origins may not ask this server.", code="foreign_origin")
+        self._check_origin(head, self._check_host(head))
         if head.path in self._open:
             return
         if not (shows(head.one("authorization") or "", self.token) or self._is_signed_in(head)):
@@ -103,9 +106,20 @@ class RequestAuth:
         match = _HOST.fullmatch(host)
         name = "" if match is None else (match["six"] or match["name"]).lower()
         if not (name in self._hosts or _is_address(name)):
-            remedy = "Ask for an address in numbers or localhost, or name the host when the server is started."
-            raise HTTPError(403, f"This server is not called {host[:100]!r}. {remedy}", code="unknown_host")
+            remedy = "Use an IP address or localhost, or allow the host when the server is started."
+            raise HTTPError(403, f"The host {host[:100]!r} is not allowed. {remedy}", code="unknown_host")
         return host
+
+    def _check_origin(self, head: Head, host: str) -> None:
+        """Raise HTTPError for requests from pages of origins that are not named, whatever credentials they have."""
+        origin = head.one("origin")
+        if origin in self.origins and head.path != SIGN_IN and not head.path.startswith(PAGE):
+            return
+        is_own = origin is None or _place(origin) == host.lower()
+        site = head.one("sec-fetch-site")
+        is_opened = head.method == "GET" and head.path in self._open  # any site can link to the page
+        if not is_own or not (is_opened or site is None or site in _FREE_OF_ORIGIN):
+            raise HTTPError(403, "Requests from other origins are not allowed.", code="foreign_origin")
 
     def _is_signed_in(self, head: Head) -> bool:
         """Whether cookie and key are both correct; both are always compared, so that timing reveals nothing."""
@@ -118,6 +132,17 @@ class RequestAuth:
     def _derived(self, purpose: str) -> str:
         """Derive a secret from the token with a one-way function."""
         return hmac.new(self.token.encode(), f"agentkit serve {purpose}".encode(), hashlib.sha256).hexdigest()
+
+
+def _checked_origin(origin: str) -> str:
+    """Return an origin as browsers send it. Raises ConfigError if it is not one."""
+    match = _ORIGIN.fullmatch(origin) if isinstance(origin, str) else None
+    if match is None:
+        raise ConfigError(
+            f"{origin!r} is not the origin of a page. Write scheme, host and port, such as 'https://app.example.com' "
+            "or 'http://localhost:5173', without a path or a wildcard."
+        )
+    return origin.lower().removesuffix(":443" if match["scheme"].lower() == "https" else ":80")
 
 
 def _place(origin: str) -> str:

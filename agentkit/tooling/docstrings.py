@@ -182,7 +182,7 @@ _MOST_CHARS = 80
 _STATED = lazy_pattern(
     rf"""^[ \t]*+(?:
     (?:[-*+][ ]++)?[`*]*+(?P<entry>\w++)[`*]*+[ ]*+
-        [(<{{](?P<beside>[^()<>\n]{{1,{_MOST_CHARS}}})[)>}}][`*]*+[ ]*+(?::|--)
+        [(<{{](?P<bracketed>[^()<>\n]{{1,{_MOST_CHARS}}})[)>}}][`*]*+[ ]*+(?::|--)
     | (?P<ruled>\w++)[ ]*+:[ ](?P<behind>[^\n:.]{{1,{_MOST_CHARS}}})$
     | [:@]type[ ]++(?P<field>\w++):[ ]*+(?P<said>[^\n]{{1,{_MOST_CHARS}}})$
     | :param[ ]++(?P<before>[^\n:]{{1,{_MOST_CHARS}}}?)[ ]++(?P<named>\w++):

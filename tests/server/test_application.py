@@ -256,3 +256,34 @@ def test_a_host_of_ones_own_is_answered(serve):
     """A name that the application was told is answered to."""
     served = serve("unused", app_options={"hosts": ["agent.example.com"]})
     assert served.ask("GET", "/v1/models", headers={"Host": "agent.example.com"}).status == 200
+
+
+ELSEWHERE = "http://localhost:5173"
+
+
+def test_pages_of_named_origins_may_call_the_server(serve):
+    """A named origin passes a preflight and is named in answers; its page needs the token, and gets no other path."""
+    served = serve("Hello.", app_options={"origins": ["HTTP://localhost:5173", "https://app.example.com:443"]})
+    asks = {"Origin": ELSEWHERE, "Access-Control-Request-Method": "POST"}
+    asked = served.ask("OPTIONS", "/ag-ui", token=False, headers=asks | {"Access-Control-Request-Headers": "X-A, b"})
+    assert (asked.status, asked.headers["access-control-allow-origin"]) == (200, ELSEWHERE)
+    assert {"X-A", "b"} <= set(asked.headers["access-control-allow-headers"].split(", "))
+    assert asked.headers["access-control-allow-credentials"] is None
+    page = {"Origin": ELSEWHERE, "Sec-Fetch-Site": "cross-site"}
+    for path, token, status in (("/v1/models", True, 200), ("/v1/models", False, 401), ("/page/sessions", True, 403)):
+        answer = served.ask("GET", path, headers=page, token=token)
+        assert (answer.status, answer.headers["access-control-allow-origin"]) == (status, ELSEWHERE)
+    assert served.ask("GET", "/v1/models", headers={"Origin": "https://app.example.com"}).status == 200
+    for other in ("http://localhost:5174", "https://localhost:5173", "null", "http://localhost:5173.evil.example"):
+        answer = served.ask("GET", "/v1/models", headers={"Origin": other})
+        assert (answer.status, answer.headers["access-control-allow-origin"]) == (403, None)
+        assert served.ask("OPTIONS", "/ag-ui", token=False, headers=asks | {"Origin": other}).status == 400
+    streamed = served.complete(stream=True)
+    assert streamed.status == 200
+
+
+@pytest.mark.parametrize("origin", ["*", "localhost:5173", "http://a.example/path", "http://*.example", "null", 5])
+def test_what_is_no_origin_is_refused(origin):
+    """An origin has a scheme and a host, and no path or wildcard."""
+    with pytest.raises(ConfigError, match="is not the origin of a page"):
+        app(Agent(llm=ScriptedLLM("x")), origins=[origin])

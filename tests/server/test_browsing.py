@@ -1,7 +1,10 @@
 """The chat page in a real browser."""
 
 import json
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -594,3 +597,29 @@ def test_axe_finds_nothing(page, serve, browser, scheme):
     tab.js("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     tab.until("document.querySelectorAll('.run-row pre').length >= 2")
     assert violations(tab) == []
+
+
+ELSEWHERE = """
+  fetch("ORIGIN/ag-ui", {
+    method: "POST",
+    headers: { Authorization: "Bearer TOKEN", "Content-Type": "application/json", "X-Stainless-Lang": "js" },
+    body: '{"threadId": "t", "runId": "1", "messages": [{"id": "1", "role": "user", "content": "Hi"}]}'
+  }).then((response) => response.text(), (error) => error.name)
+"""
+
+
+def test_a_page_of_another_origin_calls_the_server_if_it_is_named(serve, browser, tmp_path):
+    """A browser lets the page of a named origin read a stream, and the page of any other origin nothing."""
+    (tmp_path / "index.html").write_text("<!doctype html><title>elsewhere</title>")
+    handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as pages:
+        Thread(target=pages.serve_forever, daemon=True).start()
+        origin = f"http://localhost:{pages.server_port}"
+        named, other = serve("Hello.", app_options={"origins": [origin]}), serve("Hello.")
+        tab = browser.open(f"{origin}/")
+        tab.until("document.title === 'elsewhere'")
+        scripts = [ELSEWHERE.replace("TOKEN", each.token).replace("ORIGIN", each.origin) for each in (named, other)]
+        answers = list(map(tab.js, scripts))
+        pages.shutdown()
+    assert "RUN_FINISHED" in answers[0]
+    assert answers[1] == "TypeError"

@@ -173,6 +173,10 @@ def test_code_returns_its_output():
         ("```python\nprint(1)\n2\n```", "1\n2\n"),
         ("\n~~~ \r\n'a'\n~~~\n", "'a'\n"),
         ("````py\nprint('```')\n````\n\n", "```\n"),
+        ("Here is the code:\n\n```python\nprint(1)\n```\nIt prints 1.", "1\n"),
+        ("```json\n{}\n```\n1. Then\n   ```py\n   x = 2\n   ```\n   ```\n   x\n   ```", "2\n"),
+        ("```python\nprint(3)", "3\n"),
+        ('x = """\n```\nprint(4)\n```\n"""\nlen(x)', "18\n"),
     ],
 )
 def test_the_output_is_what_a_notebook_shows(code, output):
@@ -190,7 +194,8 @@ def test_the_output_is_what_a_notebook_shows(code, output):
         ("[].__class__.__base__.__subclasses__()", "line 1"),
         ("x" * 100_001, "100,001 bytes"),
         ("```python\n1 / 0\n```", "line 2: `1 / 0`"),
-        ("```python\n1\n```\n```python\n2\n```", "in one block or without a fence"),
+        ("So:\n```python\n1\n```\n```python\n1 / 0\n```", "line 6: `1 / 0`"),
+        ("```python\n\n```", "in one block or without a fence"),
         ("```bash\nls\n```", "write the Python code alone"),
     ],
 )
@@ -244,7 +249,7 @@ def test_stateful_code_sees_earlier_calls_of_its_run():
     assert [each["output"] for each in results] == ["", "", "12.0\n", "", "17.0\n"]
     assert [each["variables"] for each in results] == ["kept"] * 5
     assert "ZeroDivisionError" in results[1]["error"]
-    assert "Variables are kept" in results[1]["error"]
+    assert "All variables remain" in results[1]["error"]
     assert not any("note" in each for each in results)
 
 
@@ -300,6 +305,18 @@ def test_stateful_code_is_judged_like_any_other(monkeypatch):
     decision = python_tool_with(stateful=True).judge({"code": "1"})
     assert decision.denied
     assert "Docker container" in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("command", "status"), [("cat notes.txt; exit 3", "failed"), ("false", "failed"), ("cat notes.txt", "ok")]
+)
+def test_a_command_with_a_non_zero_exit_code_is_a_failed_call(shell, tmp_path, command, status):
+    """The call has failed, as a test run does, and the model reads the output and the code."""
+    llm = ScriptedLLM(call("run_shell", command=command), "Done.")
+    (used,) = Agent("helper", [shell], llm=llm, workspace=tmp_path).run("Test.").tool_calls
+    assert (used.result.status, used.result.error) == (status, None)
+    assert used.result.value["output"] == ("" if command == "false" else "hello\n")
+    assert f'"return_code": {used.result.value["return_code"]}' in llm.requests[1].messages[-1].content
 
 
 def test_contained_code_runs_unasked():
@@ -576,7 +593,7 @@ def test_deleted_objects_of_git_are_reported(repository, way):
     (repository / "wipe.py").write_text("import shutil\nshutil.rmtree('.git/objects', ignore_errors=True)\n")
     told = shell_tool_in(workspace, BOTH_LAUNCHERS[way])(command="python3 wipe.py")
     assert "deleted objects of the git repository" in told["note"]
-    assert "cannot bring them back" in told["note"]
+    assert "cannot restore them" in told["note"]
     undone = workspace.undo()
     assert not [name for name in undone.removed if "config.worktree" in name or "attributes" in name]
 

@@ -116,7 +116,7 @@ def is_refused_tool(error: ModelError, request: Request, name: str) -> bool:
 
 
 _NAME = "final_answer"
-_DESCRIPTION = "Give the final answer. Use it once, when everything that it needs is known."
+_DESCRIPTION = "Give the final answer. Use it once, when you have everything it needs."
 _ORDER = """\
 # Answer
 
@@ -204,7 +204,7 @@ _MAYBE_CALL = lazy_pattern(r"[<\[]|\A\s*[{`]")
 _ADJUSTMENTS: dict[Lesson, str] = {
     "tools": "tools are described in the instruction and called as text",
     "schema": "a typed answer is given by calling a tool",
-    "both": "beside tools a typed answer is given by calling one more tool",
+    "both": "with tools, a typed answer is given by calling an additional tool",
     "final_answer": "the schema of an answer is written into the instruction",
 }
 _NO_CALL: frozenset[Lesson] = frozenset({"tools", "final_answer"})

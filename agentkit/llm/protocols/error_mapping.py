@@ -75,13 +75,13 @@ _BY_CODE: dict[str, type[ModelError]] = {
 _ADVICE: dict[int, str] = {
     401: "Check the API key.",
     402: "Check the account's balance.",
-    403: "The key is valid but may not do this; check its permissions and the model's name.",
+    403: "The key is valid but lacks permission; check its permissions and the model's name.",
     404: "Check the model's name and the base URL.",
     405: "Check the base URL.",
     409: "Try again.",
 }
 _WAIT_OR_PAY = "Wait, or check the account's quota."
-_SHORTEN = "Shorten the conversation, or choose a model that takes more."
+_SHORTEN = "Shorten the conversation, or use a model with a larger context window."
 _NO_REASON = "Check the base URL, the model's name and the settings."
 _REWORD = "Change the wording."
 _NO_BALANCE = "Check the account's balance and quota; waiting does not help."
@@ -203,14 +203,15 @@ def json_object(text: str) -> dict[str, Any]:
             return dictionary(data[0])
         raise failure(data)
     if isinstance(data, str) and text.lstrip().startswith(("{", "[")):
-        raise BadResponse(f"The answer is broken JSON: it ends with {text[-80:]!r}. Try again.")
+        raise BadResponse(f"The response is invalid JSON: it ends with {text[-80:]!r}. Try again.")
     raise not_compatible(text)
 
 
 def no_answer(what: str, data: Mapping[str, Any]) -> BadResponse:
     """The error for JSON that lacks a required field of a response."""
     return BadResponse(
-        f"The answer has no {what}: {str(data)[:200]}. Try again; if it stays so, check protocol= and the base URL."
+        f"The answer has no {what}: {str(data)[:200]}. Try again; if the error persists, check protocol= and the base "
+        "URL."
     )
 
 
@@ -218,11 +219,11 @@ def not_compatible(text: str) -> BadResponse:
     """The error for an endpoint that sends something other than JSON."""
     if _CONTROLS.search(text[:_MAX_TEXT_CHARS]) and "\ufffd" in text[:_MAX_TEXT_CHARS]:
         return BadResponse(
-            f"The answer is no text ({_start(text[:20])!r}): it may be compressed in a way that was not asked for. "
-            "Try again, or look for a proxy that changes answers."
+            f"The response is not text ({_start(text[:20])!r}): it may be compressed in an encoding that was not "
+            "requested. Try again, or check for a proxy that modifies responses."
         )
     return BadResponse(
-        f"This is not an OpenAI-compatible endpoint: it answered with text that is no JSON ({_start(text)!r}). "
+        f"This is not an OpenAI-compatible endpoint: it answered with text that is not JSON ({_start(text)!r}). "
         "Check the base URL; it usually ends in /v1."
     )
 
@@ -230,7 +231,7 @@ def not_compatible(text: str) -> BadResponse:
 def cut_short(chars: int) -> BadResponse:
     """The error for a stream that ended early, after `chars` characters of text."""
     message = (
-        f"The stream was cut short after {chars} characters of text, before the server said that the answer was "
+        f"The stream was cut short after {chars} characters of text, before the server marked the response as "
         "complete. Try again."
     )
     return BadResponse(message, code=CUT_SHORT)
@@ -238,7 +239,7 @@ def cut_short(chars: int) -> BadResponse:
 
 def unfinished(reason: str) -> BadResponse:
     """The error for a response that the provider could not finish, with its finish reason or status."""
-    message = f"The provider did not finish the answer; its reason is {reason!r}. Try again."
+    message = f"The provider did not finish the response; its reason is {reason!r}. Try again."
     return BadResponse(message, code=GENERATION_FAILED)
 
 
