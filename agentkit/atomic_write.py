@@ -48,4 +48,4 @@ def usable(path: str | os.PathLike[str]) -> Path:
             return Path(path)
     except UnicodeEncodeError:
         pass
-    raise OSError(errno.EINVAL, "its name contains a NUL or half of a character", ascii(os.fspath(path)))
+    raise OSError(errno.EINVAL, "its name contains a NUL character or a lone surrogate", ascii(os.fspath(path)))

@@ -81,7 +81,7 @@ def bytes_of(source: str | PathLike[str] | bytes) -> tuple[bytes, str]:
             data, name = file.read(MOST_FILE_BYTES + 1), path.name
     if len(data) > MOST_FILE_BYTES:
         shown = repr(str(source)) if name else "The data"
-        raise ValueError(f"{shown} has more than {MOST_FILE_BYTES / 1e6:g} MB, which no model reads at once")
+        raise ValueError(f"{shown} has more than {MOST_FILE_BYTES / 1e6:g} MB, more than any model accepts")
     return data, name
 
 
@@ -100,13 +100,13 @@ def checked_url(url: str, most_bytes: int, type_of: Callable[[bytes], str | None
         return url
     head, _, encoded = url.partition(",")
     if not (head.startswith("data:") and head.endswith(";base64")):
-        raise ValueError("it has neither an https: address nor a data: URL in base64")
+        raise ValueError("its URL must begin with https:, or be a data: URL in base64")
     if len(encoded) * 3 // 4 > most_bytes + 2:
         raise ValueError(f"it has more than {most_bytes / 1e6:g} MB; return a smaller one")
     try:
         media_type = type_of(binascii.a2b_base64(encoded, strict_mode=True))
     except ValueError:
-        raise ValueError("its data are not base64") from None
+        raise ValueError("its data is not valid base64") from None
     if media_type is None:
         raise ValueError(read)
     return f"data:{media_type};base64,{encoded}"
@@ -261,7 +261,7 @@ class File:
         shown = repr(str(source)) if own_name else "The data"
         media_type = file_type(data, name or own_name)
         if media_type is None:
-            picture = "; a picture is read by Image.read" if image_type(data) else ""
+            picture = "; for an image, use Image.read" if image_type(data) else ""
             raise ValueError(f"{shown} is not a file that models read: {READ}{picture}")
         return cls(data_url(media_type, data), name or own_name)
 

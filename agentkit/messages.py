@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields, replace
 from typing import Any, ClassVar, Literal
 
@@ -146,8 +146,8 @@ class ToolResult:
         """
         if not self.records:
             raise ToolError(
-                f"Nothing is recorded that this call of {self.tool} changed, so there is nothing to undo. "
-                "What a run changed is undone with that run."
+                f"No changes of this {self.tool} call are recorded, so there is nothing to undo. Changes of a run are "
+                f"undone with result.undo()."
             )
         done = [record.undo() for record in reversed(self.records)]
         return done[0] if len(done) == 1 else Undone.joined(done)
@@ -290,15 +290,24 @@ Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 class ToolSpec:
     """The definition of a tool sent to a model. `parameters` is a JSON schema of type object.
 
-    `strict_parameters` is the same schema in the form that strict mode requires, or None if it has no such form.
-    `hosted` declares a tool run by the provider: its `type` and its settings.
+    `strict_parameters` is the same schema in the form that strict mode requires, or None if it has no such form; or a
+    function that returns it, called if a server enforces schemas. `hosted` declares a tool run by the provider: its
+    `type` and its settings.
     """
 
     name: str
     description: str
     parameters: Mapping[str, Any]
-    strict_parameters: Mapping[str, Any] | None = None
+    strict_parameters: Mapping[str, Any] | Callable[[], Mapping[str, Any] | None] | None = field(
+        default=None, compare=False
+    )
     hosted: Mapping[str, Any] | None = None
+
+    @property
+    def strict(self) -> Mapping[str, Any] | None:
+        """The schema in the form that strict mode requires, if it has such a form."""
+        given = self.strict_parameters
+        return given() if callable(given) else given
 
 
 def digest_of(data: Mapping[str, Any]) -> str:

@@ -104,9 +104,11 @@ def measured(wishes: argparse.Namespace) -> Iterator[tuple[str, str, Any]]:
                 tell(scenario, outcomes)
                 yield "scenarios", scenario.name, told(scenario, outcomes)
     for name in (name for name in own.TABLES if name in wishes.scenarios):
-        text = "\n".join(own.tables(name, wishes))
-        print(f"\n{text}", flush=True)
-        yield "own", name, text
+        lines = [""]
+        for line in own.tables(name, wishes):
+            lines.append(line)
+            print(line, flush=True)
+        yield "own", name, "\n".join(lines[1:])
     yield from (("sizes", name, size) for name in peers.wanted() if (size := peers.installed_bytes(name)))
 
 

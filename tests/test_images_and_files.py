@@ -178,8 +178,8 @@ def test_words_of_a_file(url, words):
     ("file", "fault"),
     [
         (File("data:application/pdf;base64,JVBE*"), "not base64"),
-        (File("data:application/pdf,%PDF-"), "neither an https: address nor a data: URL"),
-        (File("file:///etc/passwd"), "neither an https: address nor a data: URL"),
+        (File("data:application/pdf,%PDF-"), "must begin with https:, or be a data: URL in base64"),
+        (File("file:///etc/passwd"), "must begin with https:, or be a data: URL in base64"),
         (File("data:application/pdf;base64,AAAA"), "models read a PDF"),
         (File.read(PDF + bytes(MOST_RETURNED_BYTES)), "more than 15 MB"),
     ],

@@ -1,6 +1,7 @@
 """What do agents and models say to each other?"""
 
 import copy
+import dataclasses
 import pickle
 
 import pytest
@@ -224,3 +225,12 @@ def test_every_message_has_content_text_and_agent(message, content, text, agent)
     """All messages have `content`, `text` and `agent`, the agent that wrote them."""
     assert (message.text, message.agent) == (text, agent)
     assert message.content == (content or message.content)
+
+
+def test_a_message_of_another_agent_differs_in_nothing_else():
+    """`of_agent` copies every field, also those that are added later."""
+    values = {field.name: f"the {field.name}" for field in dataclasses.fields(AssistantMessage)}
+    message = AssistantMessage(**values)
+    for other in ("writer", "the agent"):
+        copied = message.of_agent(other)
+        assert {name: getattr(copied, name) for name in values} == values | {"agent": other}

@@ -2,13 +2,14 @@
 
 import codecs
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from agentkit.errors import ToolError
 from agentkit.knowledge import Knowledge
-from agentkit.text_encoding import decode_text
+from agentkit.text_encoding import decode_text, lazy_pattern
 from agentkit.tools.files import edit_file_in, read_file_in, search_files_in
 from agentkit.workspace.workspace import Workspace
 
@@ -129,3 +130,38 @@ def test_character_that_an_encoding_lacks_is_refused():
     """A text in a legacy encoding takes no character that the encoding lacks."""
     with pytest.raises(ToolError, match=r"cp1252, which has no '世'"):
         decode_text(b"caf\xe9").encode("世")
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "note"),
+    [
+        (codecs.BOM_UTF16_LE + "Grüße, Welt".encode("utf-16-le")[:-1], "Grüße, Wel\ufffd", "1 damaged character is"),
+        (codecs.BOM_UTF32_LE + "Grüße".encode("utf-32-le")[:-2], "Grüß\ufffd", "1 damaged character is"),
+        (codecs.BOM_UTF8 + "Grüße".encode("latin-1"), "Gr\ufffd\ufffde", "2 damaged characters are"),
+        ("Grüße und mehr".encode("utf-16-le") + b"a", "Grüße und mehr", "Its last character is cut off."),
+        (codecs.BOM_UTF8 + "Grüße \ufffd".encode(), "Grüße \ufffd", ""),
+    ],
+)
+def test_damaged_unicode_is_read_with_a_note(content, text, note):
+    """Unicode whose end is cut off, or with other bytes in it, is read, and the note counts what is lost."""
+    decoded = decode_text(content)
+    assert decoded.text == text
+    assert note in decoded.note
+    assert bool(note) == bool(decoded.note)
+
+
+def test_text_with_a_few_zeros_is_not_utf16():
+    """ASCII with some zeros is binary, and not Chinese in UTF-16."""
+    assert decode_text(b"abc\0def\n" * 10) is None
+
+
+def test_a_lazy_pattern_is_compiled_on_first_use():
+    """Nothing is compiled before the first search, not even to find a fault; then it works like any other pattern."""
+    faulty = lazy_pattern("(")
+    assert faulty.pattern == "("
+    with pytest.raises(re.error):
+        faulty.search("")
+    shouting = lazy_pattern(r"(\w)\w+!", re.IGNORECASE)
+    assert shouting.sub(r"\1.", "Stop! go on") == "S. go on"
+    assert [found[1] for found in shouting.finditer("Stop! Now!")] == ["S", "N"]
+    assert shouting.fullmatch("no") is None

@@ -340,7 +340,7 @@ class AgentTool:
         """Let the agent answer. Raises ToolError when there is no answer.
 
         Args:
-            request: What the agent is to do, with all that it must know: it does not see this conversation.
+            request: The task of the agent, with all the information it needs: it does not see this conversation.
         """
         return self._told(result_in(list(self.agent.events(_work(request), session=Session()))))
 
@@ -433,7 +433,8 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
             RunContext, that returns True, False, an Approval, a reason for a refusal, or other arguments as a dict;
             "later" pauses the run until `resume` answers.
         output_type: Type of `RunResult.output`: a dataclass, pydantic model, TypedDict, Literal, list, union, ….
-        description: What the agent is for, shown to the models of other agents that can hand over to it or use it as a
+        description: The purpose of the agent, shown to the models of other agents that can hand over to it or use it as
+            a
             tool. The instruction is never shown to them.
         remember: Whether runs continue the conversation of the agent; otherwise each run without `session=` is new.
         session: Name of a stored conversation on this machine to continue, or a Session.

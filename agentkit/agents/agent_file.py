@@ -90,8 +90,9 @@ def read_manifesto(path: str | Path, tools: Iterable[Any] = ()) -> AgentFile:
     path = Path(path)
     if path.suffix == ".py":
         raise ConfigError(
-            f"{str(path)!r} is a program, and no agent's text file. In Python import the agent from it; on the "
-            f"command line --agent {path}:NAME is an agent that it makes, -t {path} its functions as tools."
+            f"{str(path)!r} is a Python program, not an agent's text file. In Python, import the agent from it. On "
+            f"the command line, use --agent {path}:NAME for an agent that it defines, or -t {path} for its functions "
+            f"as tools."
         )
     try:
         text = _file_bytes(path).decode("utf-8-sig")
@@ -119,7 +120,7 @@ def parse_manifesto(text: str, path: Path | None = None, tools: Iterable[Any] = 
     """Parse an agent from a text; `path` is its file, if it has one. Raises ConfigError."""
     lines = _Lines(split_lines(text), str(path) if path else "the agent file")
     if "\0" in text:
-        raise ConfigError(f"{lines.place} contains a NUL character: it is not a text. {_SHAPE}")
+        raise ConfigError(f"{lines.place} contains a NUL character, so it is not text. {_SHAPE}")
     settings, start = _settings(lines, _SettingsContext(Toolset(tools), path.parent if path else None))
     instruction = "\n".join([settings.pop("instruction", ""), *lines.texts[start:]]).strip()
     if not instruction:
@@ -188,7 +189,7 @@ def _settings(lines: _Lines, reading: _SettingsContext) -> tuple[dict[str, Any],
             _refuse_lookalikes(lines, index, end)
             return {}, first
         if key in settings:
-            lines.fail(index, f"{key} is set for the second time.")
+            lines.fail(index, f"{key} is set twice.")
         bullets = _bullets(lines.texts[index + 1 : end]) if key in _LISTS else []
         _refuse_invisible(lines, range(index, index + 1 + len(bullets)))
         settings[key] = _read(lines, index, key, ", ".join(filter(None, [value, *bullets])), reading)
@@ -203,7 +204,7 @@ def _refuse_invisible(lines: _Lines, places: Iterable[int]) -> None:
     for index in places:
         text = lines.texts[index].translate(_JOINERS)
         if visible(text) != text:
-            lines.fail(index, f"It contains characters that are not shown: {visible(text):.200} Delete them.")
+            lines.fail(index, f"It contains invisible characters: {visible(text):.200} Delete them.")
 
 
 def _top(lines: _Lines) -> tuple[int, int, bool]:
@@ -214,7 +215,7 @@ def _top(lines: _Lines) -> tuple[int, int, bool]:
     ends = (index for index, text in enumerate(texts) if index > first and _ends_top(text, is_framed=is_framed))
     end = next(ends, None)
     if is_framed and end is None:
-        lines.fail(first, "The settings begin with --- but do not end with it.")
+        lines.fail(first, "The settings begin with a line ---, but no such line ends them.")
     return first + is_framed, len(texts) if end is None else end, is_framed
 
 
@@ -263,7 +264,9 @@ def _refuse_lookalikes(lines: _Lines, first: int, end: int) -> None:
     for index, match in enumerate(block if is_header else block[:1], first):
         name = _skeleton(match["key"]) if match else ""
         if match and name in _KEYS:
-            lines.fail(index, f"{match['key']!r} is not read as a setting. Write `{name}: value` in plain letters.")
+            lines.fail(
+                index, f"{match['key']!r} is not recognised as a setting. Write `{name}: value` in plain letters."
+            )
         if match and name in PYTHON_ONLY:
             lines.fail(
                 index,
@@ -287,7 +290,7 @@ def _check_for_late_tools(lines: _Lines, start: int) -> None:
             following = lines.texts[index + 1] if index + 1 < len(lines.texts) else ""
             named = _parts(match["value"] or "") or _parts(_BULLET.sub(r"\g<value>", following))
             if any(_found(name, Toolset()) for name in named):
-                lines.fail(index, "The tools stand behind the instruction. Put them at the top, before an empty line.")
+                lines.fail(index, "The tools come after the instruction. Put them at the top, before an empty line.")
 
 
 def _read_tools(value: str, reading: _SettingsContext) -> Toolset:

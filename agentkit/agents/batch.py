@@ -299,7 +299,8 @@ def _why_lost(error: Exception, losses: int, *, is_stored: bool) -> str:
     stored = "finished prompts are stored, and the others continue where they were"
     rest = stored if is_stored else f"with a stored session=, {stored}"
     return (
-        f"A worker process died, and the executor cannot be used any more ({text}). Map again with a new one: {rest}."
+        f"A worker process died, so the executor can no longer be used ({text}). Call map() again with a new one: "
+        f"{rest}."
     )
 
 
@@ -325,8 +326,8 @@ def _check_executor(executor: object) -> None:
         raise ConfigError(f"executor= takes a concurrent.futures.Executor. Got {executor!r:.200}.")
     if executor is not None and not isinstance(executor, ThreadPoolExecutor) and recording.TAPE.get() is not None:
         raise ConfigError(
-            "A recording does not hear other processes, and a replay would ask the real model there: "
-            "map without executor= inside record() and replay()."
+            "record() and replay() do not reach other processes, which would call the real model. Inside them, call "
+            "map() without executor=."
         )
 
 

@@ -72,7 +72,7 @@ def task_tool(*agents: Agent[Any]) -> Tool[..., Any]:
     """
     workers = {agent.name: AgentTool(agent) for agent in agents}
     if not workers or len(workers) < len(checked_agents("agents", agents)):
-        raise ConfigError("task_tool() takes one or more agents, each with another name.")
+        raise ConfigError("task_tool() takes one or more agents with distinct names.")
     likes = [
         agent_tool(agent, worker, worker.acall, None, None)
         for agent, worker in zip(agents, workers.values(), strict=True)

@@ -59,7 +59,10 @@ _PLAIN = (None, type(None), Any, inspect.Parameter.empty)
 _ASK, _WAIT = "ask_person", "wait_until"
 
 
-_SAME = "A durable function takes the same steps each time: put what differs, such as the time, into a step."
+_SAME = (
+    "A durable function must take the same steps each time: move values that differ between runs, such as the time, "
+    "into a step."
+)
 
 
 class _Pause(BaseException):
@@ -85,7 +88,7 @@ class DurableResult(Generic[T]):
         """The returned value. Raises RunError while the function waits."""
         if self.status != "done":
             waits = "; ".join(each.question for each in self.pending) or f"until {self.until}"
-            raise RunError(f"The function waits: {waits}. Continue with resume({self.session!r}, answers).", self)
+            raise RunError(f"The function is waiting: {waits}. Continue with resume({self.session!r}, answers).", self)
         return cast("T", self.value)
 
 
@@ -410,7 +413,8 @@ class DurableRun(FunctionRun):
                 )
             if self.session.entries:
                 raise SessionError(
-                    f"The session {name!r} belongs to something else. Run {function.name} in another one."
+                    f"The session {name!r} belongs to another function or agent. Run {function.name} in another "
+                    f"session."
                 )
             self.keep(FunctionStarted(function.name, function.version, arguments))
             return arguments
@@ -745,5 +749,8 @@ def wait_until(when: datetime) -> None:
 def _waiting(name: str) -> FunctionRun:
     run = _running()
     if run is None:
-        raise ConfigError(f"{name}() belongs into a durable function that runs: @durable, and then run(session, ...).")
+        raise ConfigError(
+            f"{name}() can only be called inside a durable function while it runs: decorate it with "
+            f"@durable and call run(session, ...)."
+        )
     return run

@@ -37,7 +37,7 @@ from agentkit.tracing.listeners import apieces_within, pieces_within
 from agentkit.usage import UNLIMITED, Usage
 from agentkit.workspace.root import EXPECTED
 
-_NOT_ANSWERED = "The time of the run is up, and nobody has answered."
+_NOT_ANSWERED = "The run reached its time limit before anybody answered."
 
 
 @dataclass(slots=True)

@@ -57,7 +57,7 @@ class Guardrail:
 
     def refusal(self, error: BaseException) -> str:
         """The reason for a refusal."""
-        return str(error) or f"The guardrail {self.name} refuses it."
+        return str(error) or f"The guardrail {self.name} refused it."
 
     def outcome(self, value: Any, answer: object, late: LimitReached | None) -> Any:
         """What replaces the value; None if it passes. `answer` is what the function returned or raised.
@@ -73,13 +73,13 @@ class Guardrail:
                 raise RunError(f"The guardrail {self.name} failed ({type(fault).__name__}: {fault}).") from fault
         if isinstance(value, str) and not isinstance(answer, str | None):
             raise RunError(
-                f"The guardrail {self.name} returned {type(answer).__name__} for a text; "
-                "it returns None to pass, or another text."
+                f"The guardrail {self.name} returned {type(answer).__name__} for a text. Return None to pass, or the "
+                f"replacement text."
             )
         if self.is_concurrent and answer is not None:
             raise RunError(
-                f"The guardrail {self.name} is annotated `-> None` and returned a text, after the prompt was sent. "
-                "Annotate it `-> str | None` to run it before the request."
+                f"The guardrail {self.name} is annotated `-> None` but returned a text, after the prompt was sent. "
+                f"Annotate it `-> str | None` to run it before the request."
             )
         return answer
 

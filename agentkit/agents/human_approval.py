@@ -170,7 +170,7 @@ def _impossible(request: ApprovalRequest) -> Any:
     return ApproverAnswer(Approval.IMPOSSIBLE, request.preview.failure)
 
 
-_CANNOT_WAIT = "The person wants to decide later, and a run inside another run cannot wait."
+_CANNOT_WAIT = "The approver postponed the decision, but a run inside another run cannot wait."
 
 
 def answer_later(_request: ApprovalRequest) -> Approval:
@@ -309,8 +309,8 @@ def _tool_there(name: str, tools: Toolset) -> Tool[..., Any]:
         return tools.find(name)
     which = ", ".join(tools.names) or "none"
     raise ConfigError(
-        f"A call of {name!r} waits for approval, and this agent has no such tool ({which}). "
-        "Nothing was answered; give the agent tools= with it."
+        f"A call of {name!r} waits for approval, but this agent has no such tool ({which}). Nothing was answered. Add "
+        f"the tool to the agent's tools=."
     )
 
 
@@ -320,14 +320,16 @@ def _tools_of(name: str, tools: Toolset) -> Toolset:
     if isinstance(tool, CallingTool):
         return tool.tools
     raise ConfigError(
-        f"A call waits that {name!r} makes, and the {name!r} of this agent makes none. Nothing was answered."
+        f"A call made by {name!r} waits for approval, but the {name!r} of this agent makes no calls. Nothing was "
+        f"answered."
     )
 
 
 def _no_answer(to: str, said: object) -> ConfigError:
     return ConfigError(
-        "Waiting calls are answered with True, False, an Approval or words that say why not; or by a dictionary from "
-        "the ids in result.pending to any of these, or to other arguments; or by a function of an ApprovalRequest. "
+        "Answer waiting calls with True, False, an Approval, or a text with the reason for a refusal; with a "
+        "dictionary from the ids in result.pending to any of these or to other arguments; or with a function of an "
+        "ApprovalRequest. "
         f"Got {said!r:.200}{' for' if to else ''}{to}. Nothing was answered."
     )
 

@@ -51,8 +51,8 @@ _FEWEST_LAST_TOKENS = 200
 """With fewer tokens left, a last answer is not requested."""
 
 _LANDING = (
-    "You have reached the limit of this run ({limit}) and cannot use tools any more. "
-    "Answer now with what you have found so far, and say what is still open."
+    "You have reached the limit of this run ({limit}) and can no longer use tools. Answer now with what you have "
+    "found so far, and say what is still open."
 )
 
 

@@ -58,12 +58,12 @@ MOST_FOUND = 8
 
 _MOST_LISTED_CHARS = 2_000
 _DESCRIPTION = (
-    "Search for a tool that is not among those you see. There are {count} more, and what you find can be called from"
-    " then on. Do so before you say that something cannot be done. {listed}"
+    "Search for tools that are not listed yet. There are {count} more, and the tools found can be called from then "
+    "on. Search before you say that something cannot be done. {listed}"
 )
-_QUERY = "A few words for what is to be done and to what, in the language of the tools, such as: close issue."
-_FOUND = "You see these tools now, and can call them."
-_NOTHING = "No tool has any of these words. Search with others, or do without."
+_QUERY = "A few words that describe the action and its object, in the language of the tools, such as: close issue."
+_FOUND = "These tools are available now and can be called."
+_NOTHING = "No tool matches these words. Search with other words, or continue without a tool."
 
 
 Met = frozenset[ToolCondition]
@@ -232,7 +232,7 @@ def met_conditions(
         if isinstance(answer, Exception):
             raise RunError(f"The condition of {tool} failed ({type(answer).__name__}: {answer}).") from answer
         if not isinstance(answer, bool):
-            raise RunError(f"The condition of {tool} gave {type(answer).__name__}; it returns True or False.")
+            raise RunError(f"The condition of {tool} returned {type(answer).__name__}; it must return True or False.")
         if answer:
             met.add(condition)
     return frozenset(met)
@@ -241,12 +241,12 @@ def met_conditions(
 _UNTOLD = frozenset({Label.UNTRUSTED})
 """Labels of the results of a hosted tool that is configured only in the LLM's settings."""
 
-_FOR_RUN = "The provider uses it by itself while it answers; a yes holds for this run."
-_FOR_ONE = "The provider uses it by itself while it answers; a yes holds for one request."
+_FOR_RUN = "The provider runs it while it answers; an approval applies to this run."
+_FOR_ONE = "The provider runs it while it answers; an approval applies to one request."
 """Added to the reason in the approval request."""
 
-_LATER = "A tool of the provider cannot wait for a later answer."
-_OTHER_ARGUMENTS = "Nobody can choose the arguments of a tool that the provider runs; the answer is True or False."
+_LATER = "The approval of a provider's tool cannot be postponed."
+_OTHER_ARGUMENTS = "The arguments of a tool that the provider runs cannot be changed; answer True or False."
 """Why such an answer counts as a refusal here: a request cannot be postponed, and has no arguments yet."""
 
 
@@ -383,7 +383,7 @@ class ModelRequester:
         question = CallFunction(plan.instruction, taken_of(plan.instruction, plan.context), self.budget.seconds_left)
         yield question
         if self.budget.out_of_time() is None:  # after that no request is sent
-            self.plan = replace(plan, order=_text_in(question.answer))
+            self.plan = replace(plan, written=_text_in(question.answer))
 
     def offer(self) -> Steps:
         """Determine which tools are offered from now on. Raises RunError if a condition fails."""
@@ -406,7 +406,8 @@ class ModelRequester:
         """Build the next request; with `order`, an additional instruction for this request only, it offers no tools."""
         plan, self._order = self.plan, order
         messages = self._read()
-        instruction = f"{plan.order}\n\n{order}".strip() if order else plan.order
+        instruction = plan.instruction if isinstance(plan.instruction, str) else plan.written
+        instruction = f"{instruction}\n\n{order}".strip() if order else instruction
         specs = () if order else self._specs(messages)
         hosted = [spec.name for spec in specs if spec.hosted is not None]
         if hosted or self.hosting.offered:
@@ -562,7 +563,7 @@ def _text_in(answer: object) -> str:
     if isinstance(answer, Exception):
         raise answer
     if not isinstance(answer, str):
-        raise ConfigError(f"The function of instruction= returns a text. Got {answer!r:.200}.")
+        raise ConfigError(f"The function given as instruction= must return a string. Got {answer!r:.200}.")
     return answer
 
 

@@ -85,11 +85,11 @@ _SEVERAL = (tuple, list, Iterable)
 """Iterable types; the common ones come first, because an isinstance check of an abstract class is slow."""
 
 _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "name": (lambda value: isinstance(value, str) and bool(value.strip()), "a text that is not blank"),
+    "name": (lambda value: isinstance(value, str) and bool(value.strip()), "a string that is not blank"),
     "instruction": (
         lambda value: isinstance(value, str) or is_told_of_run(value),
-        "a text, or a function that returns one, sync or async, without parameters or with a RunContext; "
-        "to join lines, use '\\n'.join(...)",
+        "a string, or a function (sync or async) without parameters or with a RunContext that returns one; to join "
+        "lines, use '\\n'.join(...)",
     ),
     "max_iterations": (lambda value: is_whole(value, 1), "a whole number of at least 1"),
     "listeners": (lambda value: isinstance(value, _SEVERAL), "a list of functions of an event"),
@@ -97,7 +97,7 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "remember": (lambda value: isinstance(value, bool), "True or False"),
     "tool_calling": (lambda value: value == "text", "'text'"),
     "unlabelled": (lambda value: value in ("allow", "ask"), "'allow' or 'ask'"),
-    "description": (lambda value: isinstance(value, str), "a text that says what the agent is for"),
+    "description": (lambda value: isinstance(value, str), "a string that describes the purpose of the agent"),
     "llm": (lambda value: isinstance(value, LLM), "an LLM; a model's name goes into model="),
     "model": (lambda value: isinstance(value, str), "a model's name; an LLM goes into llm="),
     "policy": (
@@ -106,8 +106,8 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "approve": (
         is_approver,
-        "a function from an ApprovalRequest, and maybe a RunContext, to True or False, e.g. "
-        "approve=lambda request: True, or 'later'; to let calls through unasked, use safety= or policy=",
+        "a function from an ApprovalRequest, and maybe a RunContext, to True or False, e.g. approve=lambda request: "
+        "True, or 'later'; to allow calls without approval, use safety= or policy=",
     ),
     "limits": (lambda value: isinstance(value, Limits), "Limits(...)"),
     "session": (lambda value: isinstance(value, str | Session) and value != "", "the name of a session, or a Session"),
@@ -181,7 +181,7 @@ def llm_from(llm: LLM | None, model: str | None, name: str = "") -> LLM | None:
     if checked_optional("llm", llm) is not None and model is not None:
         raise ConfigError("Give llm= or model=, not both: an LLM already has its model.")
     if llm is None and model is None and ":" in name and name.partition(":")[0] in PROVIDERS:
-        raise ConfigError(f"The first argument is what the agent is called. Write Agent(model={name!r}).")
+        raise ConfigError(f"The first argument is the agent's name. Write Agent(model={name!r}).")
     return llm
 
 
@@ -230,7 +230,7 @@ def handoffs_from(agents: Iterable[HandoffTarget]) -> dict[str, HandoffTarget]:
     leads: dict[str, HandoffTarget] = {}
     for agent in checked_agents("handoffs", agents):
         if agent.name in leads:
-            raise ConfigError(f"Two agents to hand off to are called {agent.name!r}; give each its own name.")
+            raise ConfigError(f"Two handoff agents are named {agent.name!r}; give them distinct names.")
         leads[agent.name] = agent
     return leads
 
@@ -431,9 +431,9 @@ def _check_arguments(rule: Rule, own: Mapping[str, AnyTool]) -> None:
     names = list(dict.fromkeys(name for tool in about for name in tool.spec.parameters.get("properties", {})))
     unknown = next((name for name in rule.where if name not in names), None)
     if unknown is not None:
-        told = f"its arguments are {', '.join(names)}" if names else "it takes no arguments"
+        accepted = f"its arguments are {', '.join(names)}" if names else "it takes no arguments"
         raise ConfigError(
-            f"The rule {rule.label!r} would apply to nothing. {about[0].name} has no argument {unknown!r}; {told}."
+            f"The rule {rule.label!r} would apply to nothing. {about[0].name} has no argument {unknown!r}; {accepted}."
             f"{suggestion(unknown, names)}"
         )
     _check_types(rule, about)

@@ -182,7 +182,7 @@ class PromptRun:
     def _ended(self) -> Outcome:
         """The outcome; for a stopped run, the results so far."""
         if self.result is None:
-            return Outcome(self._failed(Cancelled("The run was stopped from outside.")), must_wait=False)
+            return Outcome(self._failed(Cancelled("The run was cancelled by its caller.")), must_wait=False)
         self.milestones = list(self.result.milestones)
         return Outcome(self.result, must_wait=self.result.status == "limit" and self.share.refusal is not None)
 

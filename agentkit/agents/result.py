@@ -124,8 +124,8 @@ class RunResult(Generic[T]):
     did not finish; None without either. `output` is the same, but raises an error without a value. `messages` are those
     of this run; `tool_calls` holds each call with its result, in the order requested; `error` says why the status is
     not `done`, `limit` which limit was hit; `pending` are the calls that wait for a person; `agent` is the agent that
-    led last; `record` is the record of changes in the workspace; `milestones` holds all milestones, `history` the
-    conversation before. `context` is the context of the run, `rules` its answer rules.
+    led last; `record` is the record of changes in the workspace, None without changes; `milestones` holds all
+    milestones, `history` the conversation before. `context` is the context of the run, `rules` its answer rules.
 
     A result can be pickled and copied, without its agent, context and rules, and without values of tool calls that
     cannot be pickled.
@@ -199,11 +199,11 @@ class RunResult(Generic[T]):
 
     def __repr__(self) -> str:
         """A summary: the answer, status and usage; fields such as `messages` are left out."""
-        told: dict[str, object] = {"output": self.value, "status": self.status, "iterations": self.iterations}
-        told["tool_calls"] = [used.call.name for used in self.tool_calls]
-        told |= {name: getattr(self, name) for name in ("limit", "pending", "error") if getattr(self, name)}
-        told["tokens"] = self.usage.total_tokens
-        return f"RunResult({', '.join(f'{name}={value!r}' for name, value in told.items())})"
+        fields: dict[str, object] = {"output": self.value, "status": self.status, "iterations": self.iterations}
+        fields["tool_calls"] = [used.call.name for used in self.tool_calls]
+        fields |= {name: getattr(self, name) for name in ("limit", "pending", "error") if getattr(self, name)}
+        fields["tokens"] = self.usage.total_tokens
+        return f"RunResult({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
 
     @property
     def output(self) -> T:
@@ -326,7 +326,7 @@ class RunResult(Generic[T]):
 
     def _lead(self) -> Any:
         if self.lead is None:
-            raise RunError("This result does not know its agent; use agent.resume(result).", self)
+            raise RunError("This result has no reference to its agent. Use agent.resume(result).", self)
         return self.lead
 
 
@@ -402,14 +402,14 @@ def read_saved(text: str) -> tuple[str, RunState, tuple[Message, ...]]:
 def _change_in(run_id: str, progress: RunState, history: tuple[Message, ...]) -> str | None:
     """An inconsistency that shows that a saved run was edited, if any."""
     if not run_id:
-        return "it names no run."
+        return "it has no run id."
     if any(step.answer is not None and step.result is None for step in progress.steps.values()):
-        return "it says that calls that wait were approved."
+        return "it marks waiting calls as approved."
     ids = [step.asked.id for step in progress.waiting]
     if len(set(ids)) < len(ids):
-        return "two of its calls that wait have one id."
+        return "two of its waiting calls have the same id."
     if progress.record and not is_record_of(run_id, progress.record):
-        return "the record of its changes is another run's, which undo() would take back."
+        return "its record of changes belongs to another run, which undo() would revert."
     return fault_in([*history, *progress.valid_messages()])
 
 
@@ -427,7 +427,7 @@ def as_error(error: Exception) -> AgentKitError:
     return ended
 
 
-_ENDED = "The run has ended. Send the message as the next prompt."
+_ENDED = "The run has ended, so it cannot be steered. Send the message as the next prompt."
 
 
 class Inbox:

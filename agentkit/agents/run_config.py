@@ -81,8 +81,8 @@ class RunConfig:
 
     `prepared_answer` returns the answer given on resume for a waiting call, once; other runs do not inherit it. `known`
     holds agents that the program named in addition to the handoffs. `record` is the id of the record of the run's
-    changes; empty if they are in the record of its caller. `order` is the instruction as a text, once a function has
-    returned it. `conditions` maps the conditions of the tools to the name of a tool that has them;
+    changes; empty if they are in the record of its caller. `written` is the instruction returned by an instruction
+    function. `conditions` maps the conditions of the tools to the name of a tool that has them;
     `policy_context.met` holds those that are met.
     """
 
@@ -98,7 +98,7 @@ class RunConfig:
     prepared_answer: Callable[[ToolCall], Approver | None] = _no_prepared_answer
     known: tuple[HandoffTarget, ...] = ()
     record: str = ""
-    order: str = ""
+    written: str = ""
     conditions: Mapping[ToolCondition, str] = field(default_factory=dict)
     middleware: tuple[Middleware, ...] = ()
 
@@ -277,7 +277,7 @@ def handoff_tools(leads: Iterable[HandoffTarget]) -> list[Tool[..., Any]]:
 
 
 def _handoff_tool(lead: HandoffTarget) -> Tool[..., Any]:
-    description = f"Pass the conversation to {lead.name}, who answers from then on.{_about(lead)}"
+    description = f"Hand the conversation off to {lead.name}, which answers from then on.{_about(lead)}"
     return Tool(HandoffCall(lead), f"hand_off_to_{name_for_tool(lead.name)}"[:64], description, idempotent=True)
 
 

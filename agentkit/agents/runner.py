@@ -438,18 +438,16 @@ class Runner(HandoffTarget):
     ) -> RunConfig:
         own, workspace = self.workspace, above.workspace
         is_dry = self.dry_run or own.dry_run or above.dry_run
-        is_shared = workspace is not None and workspace.dry_run == is_dry
-        if workspace is None or not is_shared or (own.is_fixed and own.folder != workspace.folder):
-            label = f"{self.name}: {prompt}" if prompt else self.name
-            workspace = own.for_run(record, label, dry_run=is_dry, is_new=is_new)
+        is_elsewhere = workspace is None or (own.is_fixed and own.folder != workspace.folder)
+        if workspace is None or is_elsewhere or workspace.dry_run != is_dry:
+            workspace = own.for_run(record, f"{self.name}: {prompt}".removesuffix(": "), dry_run=is_dry, is_new=is_new)
         else:  # the run of an agent as a tool records its changes with those of its caller
             record = ""
         tools = self.tools.within(workspace)
         if self.handoff_targets:
             tools = tools + handoff_tools(self.handoff_targets.values())
         tools, specs = offered(tools)
-        policies, grants = (self.policy, *above.policies), self._grants.for_run()
-        asks = self.unlabelled == "ask"
+        policies, grants, asks = (self.policy, *above.policies), self._grants.for_run(), self.unlabelled == "ask"
         read = above.read | getattr(self.instruction, "labels", frozenset())
         policy_context = ToolPolicyContext(
             tools, policies, grants, workspace, read, context=context, asks_about_unlabelled=asks
@@ -465,7 +463,6 @@ class Runner(HandoffTarget):
             self._room,
             approver_in(context, self.approve, above),
             record=record,
-            order=self.instruction if isinstance(self.instruction, str) else "",
             conditions=conditions_of(tools),
             middleware=tuple(each.within(context) for each in self._middleware),
         )
@@ -508,7 +505,8 @@ class Runner(HandoffTarget):
     def _refuse_durable(self, given: Mapping[str, Any]) -> None:
         if durable_scope(given.get("session")) is not None:
             raise ConfigError(
-                f"stream() of {self.name} is not stored in a durable function. Call run(), and watch it with on(...)."
+                f"stream() of {self.name} cannot be stored in a durable function. Call run(), and receive its events "
+                f"with on(...)."
             )
 
     def _task(
@@ -624,8 +622,8 @@ class Runner(HandoffTarget):
         lineage, resumption = LINEAGE.get(), task.prompt if isinstance(task.prompt, Resumption) else None
         if lineage.depth > MOST_DEPTH:
             raise RunError(
-                f"Agents can be nested {MOST_DEPTH} levels deep, and this run would be one level deeper. "
-                "Let an outer agent do the work."
+                f"Agents can be nested at most {MOST_DEPTH} levels deep, and this run would exceed that. Let an outer "
+                f"agent do the work."
             )
         run = task.session.begin() if resumption is None else _reopened(task.session, resumption)
         try:
@@ -718,7 +716,7 @@ class ResumingAgent(HandoffTarget):
 
 
 _OTHER_CONTEXT = (
-    "The conversation of the agent {name!r} began with another context=, and can belong to another user. Pass "
+    "The conversation of the agent {name!r} was started with another context=, so it may belong to another user. Pass "
     "session=Session() or a session of the user to each run, create the agent with remember=False, or call "
     "reset() first. To continue this conversation with the new context, pass session=agent.session."
 )
@@ -785,7 +783,7 @@ def _reopened(session: Session, resumption: Resumption) -> SessionRun:
     if pending_of(run.progress) != pending_of(state[1]):
         run.leave()
         raise SessionError(
-            "The calls that wait in this run are not those of the saved run. Nothing was answered. "
+            "The waiting calls of this run are not those of the saved run. Nothing was answered. "
             "Save the run again with result.to_json()."
         )
     return run

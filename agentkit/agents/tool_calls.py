@@ -62,7 +62,7 @@ from agentkit.tooling.tool import Tool
 
 _NOTE = "\n\n[Note: "
 _EDITED = "a person changed the arguments of this call to "
-_AGAIN = "this very call has brought this very result before; do something else, or answer"
+_AGAIN = "this call with these arguments has already returned this result; do something else, or answer"
 
 _FIRST_NOTE = 2
 """The earliest repetition at which the note is added, whatever the limit."""
@@ -86,7 +86,7 @@ class ResultNotes:
         """The result with these labels; for a handoff, with the name of the agent."""
         if isinstance(result.value, HandoffTarget):
             name = result.value.name
-            result = replace(result, status="ok", content=f"The conversation is passed to {name}.", lead=name)
+            result = replace(result, status="ok", content=f"The conversation was handed off to {name}.", lead=name)
         return replace(result, labels=result.labels | self.labels) if self.labels else result
 
     def amend(self, result: ToolResult) -> ToolResult:
@@ -227,7 +227,7 @@ def _objection(guardrail: Guardrail, answer: object) -> str:
     """The reason to withhold the result, if any. A failure is given by location: its text can quote the result."""
     match answer:
         case ToolTimeout():
-            return f"The guardrail {guardrail.name} was not done in time."
+            return f"The guardrail {guardrail.name} did not finish in time."
         case BaseException() as error if isinstance(error, REFUSALS):
             return guardrail.refusal(error)
         case BaseException() as fault:
@@ -235,7 +235,7 @@ def _objection(guardrail: Guardrail, answer: object) -> str:
         case None | str() | ToolResult():
             return ""
     kind = type(answer).__name__
-    return f"The guardrail {guardrail.name} gave {kind}; it returns None to pass, a text or another ToolResult."
+    return f"The guardrail {guardrail.name} returned {kind}; it must return None to pass, a text or another ToolResult."
 
 
 def _place(traceback: TracebackType | None) -> str:
@@ -381,7 +381,7 @@ def _may_change(value: object) -> bool:
 _MOST_WORDS_CHARS = 50_000
 """Maximum length of a guardrail's replacement for a person's answer."""
 
-_UNANSWERED = "The person gives no answer. Do without it, or say what you cannot do."
+_UNANSWERED = "The person did not answer. Continue without an answer, or say what you cannot do."
 
 
 @dataclass(slots=True)
@@ -652,6 +652,6 @@ def _shared(tool: Tool[..., Any] | None) -> list[object]:
 def unknown_agent(name: str, agent: str) -> ConfigError:
     """The error for resuming a run that is led by an agent unknown to the program."""
     return ConfigError(
-        f"The run is led by {name!r}, which is not among the handoffs of {agent!r}. Pass the agent with "
+        f"The conversation is owned by {name!r}, which is not among the handoffs of {agent!r}. Pass the agent with "
         "resume(..., agents=[...]), or add it to handoffs=."
     )

@@ -44,7 +44,7 @@ _CONTENT = " sha256:"
 _DIFF = " diff:"
 """What separates the real location of a file from the digest of the diff that was shown."""
 _PATTERN = re.compile(r"[*?\[]")
-_REMEDY = "Look at it again, and repeat the call if it is still wanted: the person is then asked again."
+_REMEDY = "Read it again, and repeat the call if it is still needed: the person will be asked again."
 
 
 def binding(tool: Tool[..., Any] | None, arguments: Mapping[str, Any], folder: str) -> dict[str, str]:
@@ -80,7 +80,7 @@ def lapse(decision: Decision, bound: Mapping[str, str], diff: Callable[[], str])
         return None
     names = ", ".join(repr(visible(path)) for path in changed[:_MOST_NAMED])
     more = f" and {len(changed) - _MOST_NAMED:,} more" if len(changed) > _MOST_NAMED else ""
-    reason = f"The call was not run: {names}{more} changed after the approval was asked for."
+    reason = f"The call was not run: {names}{more} changed after the approval was requested."
     return Decision(Verdict.DENY, "approval-lapsed", reason, decision.evidence, _REMEDY, decision.level)
 
 
@@ -357,8 +357,8 @@ def judge_call(call: ToolCall, policy_context: ToolPolicyContext, read: Sequence
     except UnknownTool as error:
         return JudgedCall(call, Decision(Verdict.DENY, UNKNOWN_TOOL, str(error), call.name[:MOST_EVIDENCE_CHARS]))
     if not policy_context.met.issuperset(tool.conditions):
-        reason = f"The tool {tool.name} is not offered now."
-        return JudgedCall(call, Decision(Verdict.DENY, NOT_OFFERED, reason, remedy="Do without it."))
+        reason = f"The tool {tool.name} is not available now."
+        return JudgedCall(call, Decision(Verdict.DENY, NOT_OFFERED, reason, remedy="Continue without it."))
     context = None if policy_context.context is None else policy_context.context.called(call.id, read)
     arguments, own = tool.decide(call.arguments, context)
     if policy_context.workspace.dry_run:

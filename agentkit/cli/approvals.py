@@ -26,7 +26,7 @@ from agentkit.safety.approval import NOBODY, WORDS, Approval, ApprovalRequest, A
 from agentkit.safety.rules import Rule
 from agentkit.settings import state_folder
 
-KEPT = "kept; to revoke it: agentkit approvals"
+KEPT = "stored; to revoke it: agentkit approvals"
 """How long an approval applies that is stored in the state folder."""
 
 
@@ -78,7 +78,7 @@ class KeptApprovals:
             return []
         except (OSError, ValueError, TypeError, RecursionError) as error:
             raise ConfigError(
-                f"The kept approvals in {self.path} cannot be read: {error}. Remove the file to forget them."
+                f"The stored approvals in {self.path} cannot be read: {error}. Delete the file to revoke them."
             ) from None
 
     def covers(self, request: ApprovalRequest) -> bool:
@@ -164,7 +164,7 @@ class CommandApprover:
             try:
                 self._kept.add(request, answer)
             except AgentKitError as error:
-                tell(f"The approval applies until the program ends, but is not kept: {error}", "yellow")
+                tell(f"The approval applies until the program ends, but could not be stored: {error}", "yellow")
 
 
 class TerminalApproval:

@@ -247,7 +247,7 @@ def error_stream() -> StatusLine:
 
 _FOR_PROGRAMS = RESUME_HINT.partition(";")[0]
 APPROVED = "Warning: -y approves every call without showing it. Calls that the policy denies stay denied."
-IGNORE_PRICE = "To ask it all the same: --limit unknown_price=free. To see what is known of it: agentkit models"
+IGNORE_PRICE = "To run without a cost limit: --limit unknown_price=free. To see the known prices: agentkit models"
 
 
 def answer(order: AskOptions) -> int:
@@ -310,7 +310,7 @@ def _session(order: AskOptions, settings: Settings, question: Content) -> Sessio
     """The chosen session or a new one; without a store if nothing is stored. Raises UsageError without a question."""
     chosen = chosen_session(order, settings)
     if not question and (chosen is None or chosen.store is None):
-        raise click.UsageError('The question is missing. Ask one: agentkit "How much is 17% of 2400?"')
+        raise click.UsageError('The question is missing. Example: agentkit "How much is 17% of 2400?"')
     if chosen is not None:
         return chosen
     return brief_session(text_of(question)) if order.place is None else new_session(order.place, text_of(question))
@@ -323,7 +323,7 @@ def _left(session: Session) -> Resumption:
     if not session.unfinished:
         raise click.UsageError(
             f"The question is missing, and no run in the session {session.name!r} waits. "
-            f'Ask something: agentkit --session {shown_word(session.name)} "..."'
+            f'Example: agentkit --session {shown_word(session.name)} "..."'
         )
     return Resumption()
 
@@ -383,7 +383,7 @@ def _run(
     if is_told and not order.quiet and result.changes:
         tell(result.changes)
         if order.dry_run:
-            tell("Nothing of this was done: --dry-run.", faint=True)
+            tell("No changes were made: --dry-run.", faint=True)
     return result
 
 

@@ -45,17 +45,17 @@ _ANSWERING = (
         "--agent",
         type=FILE,
         metavar="FILE",
-        help="The agent that a text file describes, or that FILE.py or FILE.py:NAME makes; flags override it.",
+        help="The agent of a text file, of FILE.py or FILE.py:NAME; flags override its settings.",
     ),
-    click.option("-s", "--system", metavar="TEXT", help="The instruction the model is given."),
+    click.option("-s", "--system", metavar="TEXT", help="The instruction for the model."),
     click.option(
         "-t",
         "--tools",
         multiple=True,
         metavar="NAME,...",
         shell_complete=tool_names,
-        help=f"Tools, collections ({COLLECTIONS}), FILE.py, or a file of MCP servers, with "
-        "commas or repeated; the twelve by default.",
+        help=f"Tools, collections ({COLLECTIONS}), FILE.py, or a file of MCP servers; separate with commas or repeat. "
+        "Default: the twelve tools.",
     ),
     click.option("--no-tools", is_flag=True, help="Give the model no tools."),
     click.option(
@@ -67,7 +67,7 @@ _ANSWERING = (
         metavar="NAME VALUE",
         help="An option of the model, such as: -O temperature 0.2. Repeatable.",
     ),
-    click.option("--reasoning", metavar="EFFORT", help="How long the model reasons: none, low, medium, high, ..."),
+    click.option("--reasoning", metavar="EFFORT", help="The reasoning effort: none, low, medium, high, ..."),
     click.option("--max-tokens", type=WholeNumber(1), metavar="N", help="The maximum length of a response."),
     click.option(
         "--safety",
@@ -76,7 +76,7 @@ _ANSWERING = (
         help="What runs without approval: safe, network (default), system.",
     ),
     limits_option(
-        "What a run may take at most: cost (US dollars), seconds, iterations, tool_calls, calls_per_response, "
+        "The limits of a run: cost (US dollars), seconds, iterations, tool_calls, calls_per_response, "
         "input_tokens, output_tokens, total_tokens, repeated_calls. Repeatable; none removes a limit."
     ),
 )
@@ -92,11 +92,11 @@ _CONVERSING = (
         metavar="NAME VALUE",
         help="A parameter of the template. Repeatable.",
     ),
-    click.option("-y", "--yes", is_flag=True, help="Approve every call without a question. Denied calls stay denied."),
+    click.option("-y", "--yes", is_flag=True, help="Approve every call without asking. Denied calls stay denied."),
     click.option("--dry-run", is_flag=True, help="Change nothing, and show what would be changed."),
     click.option("-c", "--continue", "go_on", is_flag=True, help="Continue the last session."),
-    click.option("--session", metavar="NAME", shell_complete=session_names, help="Talk in the session of that name."),
-    click.option("--no-session", is_flag=True, help="Keep nothing of this conversation."),
+    click.option("--session", metavar="NAME", shell_complete=session_names, help="Use the session of that name."),
+    click.option("--no-session", is_flag=True, help="Do not store this conversation."),
     click.option("--trace", metavar="FILE", help="Write the events of runs to a file, a line each, without texts."),
     PLACE,
 )
@@ -125,12 +125,12 @@ def with_options(options: Sequence[Callable[[Command], Command]], command: Comma
 
 
 _NOT_BOTH = (
-    ("offline", "model", "the offline model is another model"),
-    ("tools", "no_tools", "the second gives the model none"),
-    ("go_on", "session", "the first is the last session, the second the one of that name"),
-    ("no_session", "session", "the first keeps nothing"),
-    ("no_session", "go_on", "the first keeps nothing"),
-    ("as_json", "as_jsonl", "the first is one document, the second a line an event"),
+    ("offline", "model", "--offline selects the offline model"),
+    ("tools", "no_tools", "the second gives the model no tools"),
+    ("go_on", "session", "the first continues the last session, the second the named one"),
+    ("no_session", "session", "the first stores nothing"),
+    ("no_session", "go_on", "the first stores nothing"),
+    ("as_json", "as_jsonl", "the first prints one document, the second one line per event"),
     ("quiet", "verbose", "they are opposites"),
 )
 _FLAGS = {"go_on": "--continue", "as_json": "--json", "as_jsonl": "--jsonl"}
@@ -178,11 +178,11 @@ class AskOptions:
         if self.record is not None and not self.record.parent.is_dir():
             raise click.UsageError(f"The folder {str(self.record.parent)!r} does not exist. Create it, then --record.")
         if self.parameters and self.template is None:
-            raise click.UsageError("-P gives a parameter of a template. Name the template: -T NAME")
+            raise click.UsageError("-P sets a parameter of a template. Name the template: -T NAME")
         if self.tools and not split_names(self.tools):
-            raise click.UsageError("--tools names no tool. For none, say --no-tools.")
+            raise click.UsageError("--tools is empty. For no tools, use --no-tools.")
         if self.session is not None and not self.session.strip():
-            raise click.UsageError("--session takes a name. To keep nothing, use --no-session.")
+            raise click.UsageError("--session takes a name. To store nothing, use --no-session.")
 
     @property
     def settings(self) -> Settings:
@@ -236,7 +236,7 @@ _PIPED = "-"
 _NAMED = re.compile(r"(?<!\S)@(?P<escape>@?)(?P<name>[^\s@]\S*?)(?=[.,;:!?)]*(?:\s|\Z))")
 """A word that can name a file, without trailing punctuation."""
 
-NO_TEXT = "What is piped in is not text. Pipe text, or name a file: @photo.png, @report.pdf"
+NO_TEXT = "The piped input is not text. Pipe text, or name a file: @photo.png, @report.pdf"
 
 
 def question_of(words: tuple[str, ...]) -> Content:
@@ -378,12 +378,12 @@ def answer_type(text: str) -> Any:
         raise click.UsageError(f"{asked} Name one: --schema {file}:NAME. Its classes: {', '.join(own) or 'none'}.")
     if text.lstrip().startswith("{") or file.suffix == ".json":
         raise click.UsageError(
-            f"--schema takes fields, or a class as FILE.py:NAME, and no JSON schema. Write: {EXAMPLE!r}"
+            f"--schema takes fields, or a class as FILE.py:NAME, not a JSON schema. Write: {EXAMPLE!r}"
         )
     several = _SEVERAL.fullmatch(text.strip())
     fields = list(_fields(several[1] if several else text))
     if not fields:
-        raise click.UsageError(f"--schema names no field. Name some: --schema {EXAMPLE!r}")
+        raise click.UsageError(f"--schema names no field. Example: --schema {EXAMPLE!r}")
     try:
         kind = make_dataclass("Answer", fields)
     except TypeError as error:  # duplicate field names
@@ -433,5 +433,5 @@ def _kind(word: str, said: str) -> Any:
     known = ", ".join(sorted(filter(None, _KINDS)))
     raise click.UsageError(
         f"--schema has the field {said!r}, whose type is unknown. "
-        f"Known: {known}, list[TYPE], one|other, and TYPE? for what may be missing."
+        f"Known: {known}, list[TYPE], one|other, and TYPE? for an optional field."
     )

@@ -27,8 +27,8 @@ _EXAMPLE = """\
 # tools = ["core", "web"]          # tools and collections: {collections}
 # safety = "network"               # what runs without approval: safe, network{system}
 # session = "work"                 # always use this session; false stores nothing
-# instruction = "Answer briefly."  # the standing order that the model is given
-# trace = "trace.jsonl"            # write what runs do into this file, a line each
+# instruction = "Answer briefly."  # the instruction for the model
+# trace = "trace.jsonl"            # write the events of runs to this file, one per line
 
 # [limits]                         # limits of one run; false removes a limit
 # cost = 0.10                      # US dollars
@@ -37,12 +37,12 @@ _EXAMPLE = """\
 # tool_calls = 100
 """
 _OWN = """
-# model = "gpt-5.4-mini"           # or "ollama:qwen3", which names the provider, too
+# model = "gpt-5.4-mini"           # or "ollama:qwen3", which includes the provider
 # provider = "openai"              # openai, azure, offline, or a service: agentkit models
 # base_url = "http://127.0.0.1:8000/v1\""""
 _OF_PROJECT = """
-# In a project somebody else may have written this file: it may narrow tools, safety and limits; what else it says
-# applies once you have run: agentkit config trust. It may never set provider or base_url.
+# In a project, this file may come from somebody else: it can narrow tools, safety and limits; its other settings
+# apply after you run: agentkit config trust. It can never set provider or base_url.
 
 # model = "gpt-5.4-mini\""""
 
@@ -86,7 +86,7 @@ def show_settings(*, as_json: bool) -> None:
         tell(note, "yellow")
 
 
-@config.command("set", short_help="Set a value in your own file.", context_settings={"ignore_unknown_options": True})
+@config.command("set", short_help="Set a value in your user file.", context_settings={"ignore_unknown_options": True})
 @click.argument("key")
 @click.argument("value")
 def set_value(*, key: str, value: str) -> None:
@@ -98,7 +98,7 @@ def set_value(*, key: str, value: str) -> None:
     tell(f"Written: {key} in {path}")
 
 
-@config.command("trust", short_help="Let the project's settings and instructions count.")
+@config.command("trust", short_help="Trust the project's settings and instructions.")
 def trust_project() -> None:
     """Trust the settings in the project file here, and the AGENTS.md and skills of this folder for `agentkit code`.
 
@@ -117,8 +117,8 @@ def trust_project() -> None:
         tell(f"Trusted until they change: {instructions.summary} of {folder}")
     if project is None and instructions is None:
         raise ConfigError(
-            "This folder has neither a project file, here or above, nor an AGENTS.md or skills. "
-            "To write a project file: agentkit init --project"
+            "This folder has no project file (here or above), no AGENTS.md and no skills. To create a project file: "
+            "agentkit init --project"
         )
 
 
@@ -218,7 +218,7 @@ class Template:
         missing = [name for name in self.parameters if name not in values]
         if missing:
             raise click.UsageError(
-                f"The template {self.name!r} needs {missing[0]!r}. Give it with: -P {missing[0]} VALUE"
+                f"The template {self.name!r} needs {missing[0]!r}. Set it with: -P {missing[0]} VALUE"
             )
         template = string.Template(self.prompt)
         if _INPUT not in template.get_identifiers():
@@ -247,13 +247,15 @@ def read_template(path: Path) -> Template:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from None
     except ValueError as error:
-        raise ConfigError(f"{path} is not TOML: {error}. Correct that place of the file.") from None
+        raise ConfigError(f"{path} is not valid TOML: {error}. Correct the file.") from None
     own = {key: data.pop(key) for key in _OWN_KEYS if key in data}
     prompt, defaults = own.get("prompt", f"${_INPUT}"), own.get("defaults", {})
     if not isinstance(prompt, str) or not isinstance(defaults, dict):
         raise ConfigError(f"{path}: prompt takes a text, and defaults a table.")
     if not string.Template(prompt).is_valid():
-        raise ConfigError(f"{path}: the prompt contains a $ that begins no parameter. Write $$ for a dollar sign.")
+        raise ConfigError(
+            f"{path}: the prompt contains a $ that does not begin a parameter. Write $$ for a dollar sign."
+        )
     settings = {name: parsed(path, content.decode(), name, value) for name, value in data.items()}
     file = SettingsFile(path, settings, content)
     if path.parent != templates_folder():

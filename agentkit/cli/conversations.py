@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from agentkit.cli.ask_options import AskOptions
     from agentkit.cli.settings import Settings
 
-_ASK = 'Ask something first: agentkit "How much is 17% of 2400?"'
+_ASK = 'Start one: agentkit "How much is 17% of 2400?"'
 _MAX_FOLDERS, _MAX_NAMES = 1_000, 5_000
 
 
@@ -93,7 +93,7 @@ def brief_session(question: str) -> Session:
         session = Session.open(place, new_name(question))
         note_latest(None, "")
     except (SessionError, OSError) as error:
-        tell(f"This conversation is not kept: {error}", "yellow")
+        tell(f"This conversation is not stored: {error}", "yellow")
         return Session()
     return session
 
@@ -122,7 +122,7 @@ def new_session(place: str | None, question: str) -> Session:
     except SessionError as error:
         if place is not None:
             raise
-        tell(f"This conversation is not kept: {error}", "yellow")
+        tell(f"This conversation is not stored: {error}", "yellow")
         return Session()
     note_latest(place, session.name)
     return session

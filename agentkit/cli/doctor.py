@@ -79,7 +79,7 @@ def _next_step(found: Mapping[str, Sequence[Finding]]) -> str:
     weak = next((each for each in found[_RUNNING] if each.state == "missing"), None)
     if weak is not None:
         return f"isolate {weak.name}: {weak.fix}"
-    return 'ask something: agentkit "How much is 17% of 2400?"'
+    return 'ask a question: agentkit "How much is 17% of 2400?"'
 
 
 def _installation() -> Iterator[Finding]:
@@ -215,7 +215,9 @@ Examples:
 _READY_MARKS = {True: "✓", False: "-", None: "?"}
 
 
-@click.command(short_help="Show the model in use, its price and its window; list models.", epilog=_MODELS_EXAMPLES)
+@click.command(
+    short_help="Show the model in use, its price and its context window; list models.", epilog=_MODELS_EXAMPLES
+)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @JSON
 def models(*, names: tuple[str, ...], as_json: bool) -> None:

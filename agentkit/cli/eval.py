@@ -56,7 +56,7 @@ Examples:
 """
 _SCORERS = ("contains", "exact", "json_equal", "matches", "numeric", "tool_calls")
 scorers_of_a_file = click.option(
-    "--scorer", "scorers", multiple=True, type=click.Choice(_SCORERS), help="For a file of cases: what scores them."
+    "--scorer", "scorers", multiple=True, type=click.Choice(_SCORERS), help="The scorer for a file of cases."
 )
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON document.")
 _OUTPUT = click.option("-o", "--output", "json_to", type=FILE, metavar="FILE", help="Write the report as JSON.")
@@ -98,7 +98,7 @@ def evaluation() -> None:
 @_HTML
 @_MARKDOWN
 @click.option(
-    "--threshold", type=Fraction(0, 1), metavar="SHARE", help="Fail when less than this share passes: 0 to 1."
+    "--threshold", type=Fraction(0, 1), metavar="SHARE", help="Fail when a smaller share of the trials passes: 0 to 1."
 )
 @click.option("--baseline", type=FILE, metavar="FILE", help="Fail when it is significantly worse than this report.")
 @click.option("--no-broken", is_flag=True, help="With --baseline: fail when any case is broken that passed.")
@@ -127,7 +127,7 @@ def run_suite(**options: Any) -> int:
     codes = [_missed(report, threshold)]
     # If JSON is written to stdout, everything else goes to stderr.
     if baseline is not None and compared(baseline, report, no_broken=no_broken, to_stderr=files.as_json):
-        tell(f"It is worse than {baseline_path}.", "red")
+        tell(f"The results are worse than {baseline_path}.", "red")
         codes.append(FAILED)
     return max(codes, key=(ANSWERED, FAILED, LIMIT).index)
 
@@ -329,7 +329,7 @@ def _check(*, offline: bool, models: Sequence[str], baseline: object, no_broken:
     if offline and models:
         raise click.UsageError("Use --offline or --model, not both: the offline model is another model.")
     if no_broken and baseline is None:
-        raise click.UsageError("--no-broken needs --baseline FILE: the report whose cases may not break.")
+        raise click.UsageError("--no-broken needs --baseline FILE: the report to compare with.")
     if options["record"] is not None and options["replay"] is not None:
         raise click.UsageError("Use --record or --replay, not both: the first asks the model, the second does not.")
     if options["threshold"] is not None and isnan(options["threshold"]):
@@ -369,7 +369,7 @@ def _missed(report: Report, threshold: float | None) -> int:
     left = [trial for trial in report.trials if trial.outcome == "undone"]
     if left:
         reason, _ = halves(left[0].error)
-        tell(f"{len(left)} of {len(report.trials)} trials are undone. {reason}", "red")
+        tell(f"{len(left)} of {len(report.trials)} trials were not run. {reason}", "red")
         return LIMIT
     below = [each for each in report.figures if threshold is not None and each.rate.value < threshold]
     for each in below:
@@ -379,5 +379,5 @@ def _missed(report: Report, threshold: float | None) -> int:
         )
     has_answers = any(trial.scores for trial in report.trials)
     if not has_answers:
-        tell("Nothing was answered.", "red")
+        tell("No case was answered.", "red")
     return FAILED if below or not has_answers else ANSWERED

@@ -85,7 +85,7 @@ def _response(moment: StoryMoment, response: Response) -> Iterator[Markup]:
     if response.text:
         yield element("p", response.text, class_="said")
     if response.finish_reason == "length":
-        yield element("p", "Cut short: this is as far as the answer came.", class_="remark")
+        yield element("p", "The answer was cut off here.", class_="remark")
     if response.tool_calls:
         wishes = [element("code", call.name) for call in response.tool_calls]
         yield element("p", "calls ", _listed(wishes), class_="wishes")
@@ -170,7 +170,7 @@ def _result(result: ToolResult) -> Markup:
     word = "Result" if result.ok else f"Error ({result.status.replace('_', ' ')})"
     kind = "result" if result.ok else "result bad"
     shown = _fields(content) if isinstance(content, dict) else element("pre", content, tabindex="0")
-    note = element("p", "The model was shown its beginning and its end.", class_="remark") if result.whole else None
+    note = element("p", "The model received its beginning and its end.", class_="remark") if result.whole else None
     if len(text) <= _OPEN_CHARS:
         return element("div", element("h4", word), shown, note, class_=kind)
     glimpse = " ".join(text[: 2 * _GLIMPSE_CHARS].split())[:_GLIMPSE_CHARS]
@@ -222,7 +222,7 @@ def page(name: str, header: Mapping[str, Any], runs: Sequence[RunStory]) -> str:
     """Render the page of a cassette or an exported session called `name`."""
     sections = [_run(number, run) for number, run in enumerate(runs, 1)]
     if not sections:
-        sections = [element("p", "Nothing was asked in it.", class_="empty")]
+        sections = [element("p", "It contains no prompts.", class_="empty")]
     parts = (_top(name, header, runs), element("main", sections), _foot(header))
     return html.page(f"{name} - agentkit", _STYLE.read_text("utf-8"), *parts)
 
@@ -297,7 +297,7 @@ def _end(run: RunStory) -> Iterator[Markup]:
     if run.end is None:
         return
     if run.end.error:
-        yield element("div", element("h3", "Why it ended"), element("p", run.end.error), class_="outcome failed")
+        yield element("div", element("h3", "Reason for the end"), element("p", run.end.error), class_="outcome failed")
     if run.end.output and run.end.output not in [response.text for response in run.responses]:
         yield element("div", element("h3", "Answer"), element("p", run.end.output, class_="said"), class_="outcome")
     if run.end.changes:
@@ -325,7 +325,7 @@ def _chart(run: RunStory) -> Markup:
         viewBox=f"0 0 {_CHART_WIDTH} {_CHART_HEIGHT}",
         preserveAspectRatio="none",
         role="img",
-        aria_label="When the model was asked and tools ran; the steps below say the same in words",
+        aria_label="Timeline of model requests and tool calls; the steps below contain the same information as text",
     )
     words = [("model", "model"), ("tool", "tools"), *([("person", "waiting for a person")] if waits else [])]
     key = [element("li", word, class_=kind) for kind, word in words]

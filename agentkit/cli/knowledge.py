@@ -34,7 +34,7 @@ _PLACE = click.option(
 _EMBED = click.option(
     "--embed",
     metavar="MODEL",
-    help="A model that makes vectors, so that passages are found by meaning, too: openai:text-embedding-3-small.",
+    help="An embedding model, to also find passages by meaning, such as openai:text-embedding-3-small.",
 )
 
 
@@ -54,7 +54,7 @@ def add_documents(*, places: tuple[str, ...], embed: str | None, place: str, as_
     with _opened(place, embed) as opened:
         report = opened.add(*places)
     if is_new and Path(place).exists():
-        tell(f"Created: {place}. It contains the text of what was added; --place names another file.")
+        tell(f"Created: {place}. It contains the text of the added documents; --place selects another file.")
     if as_json:
         click.echo(json_text(asdict(report)))
     else:
@@ -85,7 +85,9 @@ def refresh_documents(*, outside: bool, embed: str | None, place: str, as_json: 
 
 @knowledge.command("search")
 @click.argument("question")
-@click.option("-n", "--limit", default=5, show_default=True, type=WholeNumber(1, 100), help="How many passages.")
+@click.option(
+    "-n", "--limit", default=5, show_default=True, type=WholeNumber(1, 100), help="The maximum number of passages."
+)
 @click.option("--source", help="Only in this source; * matches anything.")
 @_EMBED
 @_PLACE
@@ -154,7 +156,7 @@ def _agreed(places: tuple[str, ...]) -> bool:
         return False
     for each in places:
         click.echo(visible(f"outside {each}"), err=True)
-    return click.confirm("The file names these places outside its folder. Read them?", err=True)
+    return click.confirm("The file refers to these places outside its folder. Read them?", err=True)
 
 
 def _tell(report: AddResult) -> None:

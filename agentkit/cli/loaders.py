@@ -62,7 +62,7 @@ def one_in(found: Mapping[str, Any], name: str, kind: type[_Wanted], path: Path)
     has = f"has {', '.join(known)}"
     if name:
         raise click.UsageError(f"There is no {what} {name!r} in {path}; it {has}. Name one: {path}:NAME.")
-    raise click.UsageError(f"{path} {has}, so the choice is open. Name one: {path}:NAME.")
+    raise click.UsageError(f"{path} {has}, so the choice is ambiguous. Name one: {path}:NAME.")
 
 
 def names_in(program: Path) -> Mapping[str, Any]:
@@ -290,7 +290,9 @@ def plugin_llm(model: str) -> LLM | None:
 
 def _wrong(plugin: Plugin, wanted: str, found: Any) -> ConfigError:
     kind = type(found).__name__
-    return ConfigError(f"The plugin {plugin.name!r} of the package {plugin.package} gave {kind} instead of {wanted}.")
+    return ConfigError(
+        f"The plugin {plugin.name!r} of the package {plugin.package} returned {kind} instead of {wanted}."
+    )
 
 
 @click.group(invoke_without_command=True, short_help="List the installed plugins.")

@@ -42,13 +42,13 @@ COMMANDS = {
     "templates": ("config", "templates", "List the templates for -T."),
     "plugins": ("loaders", "plugins", "List the installed plugins."),
     "approvals": ("approvals", "approvals", "List and revoke the stored approvals."),
-    "tools": ("tools", "tools", "List the tools, and use one without a model."),
+    "tools": ("tools", "tools", "List the tools, and run one without a model."),
     "knowledge": ("knowledge", "knowledge", "Add documents, and search them for passages."),
     "eval": ("eval", "evaluation", "Evaluate an agent with a suite of cases."),
     "optimize": ("optimize", "optimize", "Improve an agent's instruction with its failures."),
     "explain": ("tools", "explain", "Show whether a tool call is allowed, and why."),
     "manifest": ("manifest", "manifest", "Show the permissions of an agent, and fail if there are more."),
-    "models": ("doctor", "models", "Show the model in use, its price and its window; list models."),
+    "models": ("doctor", "models", "Show the model in use, its price and its context window; list models."),
     "config": ("config", "config", "Show and set the settings, with their sources and files."),
     "init": ("config", "init", "Write a commented settings file."),
     "doctor": ("doctor", "doctor", "Check the installation, and name the next step."),
@@ -210,4 +210,4 @@ def _tell_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
     if context is not None and isinstance(group, click.Group) and re.fullmatch(r"No such command '.*'\.", text):
         text += f" {help_of} has: {', '.join(group.list_commands(context))}."
     _, remedy = halves(text)
-    tell_error(click.ClickException(text), "" if remedy else f"To see its use: {help_of} --help")
+    tell_error(click.ClickException(text), "" if remedy else f"For usage: {help_of} --help")

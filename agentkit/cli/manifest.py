@@ -42,11 +42,9 @@ def manifest(*, program: str, written: Path | None, kept: Path | None, strict: b
     from agentkit.manifest import differences, manifest_of
 
     if kept is not None and written is not None:
-        raise click.UsageError(
-            "Check first, and write when it is as it should be; --check and --write do not go together."
-        )
+        raise click.UsageError("--check and --write cannot be combined. Check first, then write.")
     if strict and kept is None:
-        raise click.UsageError("--strict is how --check compares; name the file with --check FILE.")
+        raise click.UsageError("--strict requires --check FILE.")
     before = None if kept is None else _read(kept, program)
     derived = manifest_of(*agent_in(program))
     for text in derived.idle_rules():  # a rule that denies a misspelt tool name denies nothing
@@ -87,9 +85,9 @@ def _tell(found: tuple[Difference, ...], program: str, file: Path, *, strict: bo
         click.echo(clean(f"{each.way:<8}  {each}"))
     wider = sum(each.way is ChangeDirection.WIDER for each in found)
     if not wider and not (strict and found):
-        tell(f"{program} may do nothing that {file} does not say.")
+        tell(f"{program} has no permissions beyond those in {file}.")
         return ANSWERED
-    counted, what = (wider, f"may do more than {file} says") if wider else (len(found), f"is not what {file} says")
+    counted, what = (wider, f"has more permissions than {file}") if wider else (len(found), f"differs from {file}")
     places = "one place" if counted == 1 else f"{counted} places"
     remedy = f"Review the differences above. To accept them: agentkit manifest {program} --write {file}"
     tell_error(ConfigError(f"{program} {what}, in {places}. {remedy}"))
@@ -106,7 +104,7 @@ def agent_in(named: str) -> tuple[Agent[Any], Path]:
     if file.suffix == ".json":
         raise ConfigError(
             f"{file} is neither a program nor an agent's text file. "
-            f"Was this meant? agentkit manifest bot.py --check {file}"
+            f"Did you mean: agentkit manifest bot.py --check {file}"
         )
     with active(_Silence(file)):
         if file.suffix != SUFFIX:
@@ -129,7 +127,7 @@ class _Silence(Recording):
     def replayed(self, _question: object, _account: Account | None = None, /) -> NoReturn:
         raise ReplayError(
             f"{self.file} runs an agent while it is imported. "
-            'Put what is to be run below the line: if __name__ == "__main__":'
+            'Put code that runs an agent below the line: if __name__ == "__main__":'
         )
 
 

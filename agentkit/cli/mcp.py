@@ -24,13 +24,17 @@ _DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 @click.command("login", short_help="Log in at a server, in your browser.")
 @click.argument("url")
 @click.option("--scope", metavar="TEXT", help="The scopes to request; by default those that the server names.")
-@click.option("--client-id", metavar="TEXT", help="The client ID; by default agentkit registers itself.")
+@click.option("--client-id", metavar="TEXT", help="The client ID; by default agentkit registers a client.")
 @click.option("--issuer", metavar="URL", help="The authorization server; no other is accepted.")
-@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A host that may take part. Repeatable.")
+@click.option(
+    "--allow-host", "hosts", multiple=True, metavar="NAME", help="A host that the login may contact. Repeatable."
+)
 @click.option(
     "--port", type=WholeNumber(0, 65_535), default=0, help="The local port of the redirect URL; by default a free one."
 )
-@click.option("--paste", is_flag=True, help="Ask for the address that the browser ends at, when it runs elsewhere.")
+@click.option(
+    "--paste", is_flag=True, help="Ask for the final address of the browser, for a browser on another machine."
+)
 def login(*, url: str, paste: bool, hosts: tuple[str, ...], **terms: Any) -> int:
     """Log in at the server at URL, in your browser, and keep the login in the state folder.
 
@@ -45,11 +49,11 @@ def login(*, url: str, paste: bool, hosts: tuple[str, ...], **terms: Any) -> int
     asking = Login(_pasted if paste else _opened, hosts=hosts, client_secret=secret, **terms)
     with MCPServer(url, login=asking) as server:
         server.login()
-    tell(f"Logged in. To forget it: agentkit mcp logout {url.partition('?')[0]}")
+    tell(f"Logged in. To log out: agentkit mcp logout {url.partition('?')[0]}")
     return ANSWERED
 
 
-@click.command("logout", short_help="Forget the login at a server.")
+@click.command("logout", short_help="Delete the login at a server.")
 @click.argument("url")
 def logout(*, url: str) -> int:
     """Forget the login at the server at URL, and have it taken back where it was given, if that is offered there."""
@@ -60,7 +64,11 @@ def logout(*, url: str) -> int:
     if not done:
         tell("No login is stored.")
     else:
-        tell(f"Forgotten here. {done.trouble}" if done.trouble else "Forgotten, here and where it was given.")
+        tell(
+            f"The login was deleted here. {done.trouble}"
+            if done.trouble
+            else "Logged out: the login was deleted here and revoked at the server."
+        )
     return ANSWERED
 
 
@@ -76,7 +84,7 @@ def _opened(address: str) -> None:
 def _pasted(address: str) -> str:
     """Print the address, and ask for the address that the browser is redirected to."""
     _show_address(address)
-    return str(click.prompt("The address that the browser ends at, whether it shows a page or not", err=True))
+    return str(click.prompt("The final address in the browser, even if the page does not load", err=True))
 
 
 def _show_address(address: str) -> None:
@@ -86,8 +94,8 @@ def _show_address(address: str) -> None:
 _EXAMPLES = """\b
 Examples:
   agentkit mcp serve --tools core,web           for a client that starts it
-  agentkit mcp serve --tools core,web --http    for clients that show the token that it prints
-  agentkit mcp tools "uvx mcp-server-time"      what a server offers, and what has changed
+  agentkit mcp serve --tools core,web --http    for clients that send the printed token
+  agentkit mcp tools "uvx mcp-server-time"      list the tools of a server, and their changes
   agentkit mcp tools "uvx mcp-server-time" --accept
   agentkit mcp tools --config mcp.json          the same of all servers that a file lists
   agentkit mcp login https://mcp.example.com/mcp
@@ -129,11 +137,11 @@ mcp.add_command(logout)
 @click.option("--prompts", multiple=True, metavar="NAME,...", help="Templates to offer as prompts. Repeatable.")
 @click.option("--http", is_flag=True, help="Serve streamable HTTP, and print URL and token.")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
-@click.option("--port", type=WholeNumber(0, 65_535), default=8000, show_default=True, help="0 for one that is free.")
+@click.option("--port", type=WholeNumber(0, 65_535), default=8000, show_default=True, help="0 for a free port.")
 @click.option(
     "--token", metavar="TEXT", help="The token that clients must send; also AGENTKIT_TOKEN. Random by default."
 )
-@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it is reached under. Repeatable.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A host name of this server. Repeatable.")
 def serve_tools(
     *,
     tools: tuple[str, ...],
@@ -196,12 +204,14 @@ def _tell_with_token(url: str, token: str) -> None:
     click.echo(f"{url}\nAuthorization: Bearer {token}")
 
 
-@mcp.command("tools", short_help="Show what SERVER offers, and what has changed.")
+@mcp.command("tools", short_help="List the tools of SERVER, and their changes.")
 @click.argument("server", required=False)
 @click.option("--config", type=click.Path(), metavar="FILE", help="The file that lists SERVER, or all servers.")
-@click.option("--accept", is_flag=True, help="Believe the server as it is now, from now on.")
-@click.option("--environment", multiple=True, metavar="NAME", help="A variable that the server may know. Repeatable.")
-@click.option("--token", metavar="TEXT", help="What is shown to a URL; AGENTKIT_MCP_TOKEN says the same.")
+@click.option("--accept", is_flag=True, help="Accept the server's current definitions.")
+@click.option(
+    "--environment", multiple=True, metavar="NAME", help="An environment variable to pass to the server. Repeatable."
+)
+@click.option("--token", metavar="TEXT", help="The token for a URL; also AGENTKIT_MCP_TOKEN.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: each tool as the server describes it, and changes.")
 def show_tools(
     *, server: str | None, config: str | None, environment: tuple[str, ...], token: str | None, **how: bool
@@ -260,7 +270,10 @@ def _listed(config: str, server: str | None, *, environment: tuple[str, ...], to
     from agentkit.mcp import read_servers
 
     if environment or token:
-        raise click.UsageError("--config says what each server gets; --environment and --token do not go with it.")
+        raise click.UsageError(
+            "--config defines the environment and token of each server; it cannot be combined with "
+            "--environment and --token."
+        )
     try:
         found = read_servers(config, only=None if server is None else [server])
     except ConfigError as error:

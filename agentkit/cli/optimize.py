@@ -34,12 +34,12 @@ Examples:
 @click.option(
     "--agent", metavar="FILE", help="The agent: a text file, FILE.py, FILE.py:NAME, or a name in the suite's."
 )
-@click.option("--budget", type=Fraction(0, min_open=True), metavar="DOLLARS", help="What all of it may cost.")
-@click.option("--tokens", type=WholeNumber(1), metavar="NUMBER", help="How many tokens all of it may take.")
-@limits_option("What else it may take. Repeatable.")
+@click.option("--budget", type=Fraction(0, min_open=True), metavar="DOLLARS", help="The maximum total cost.")
+@click.option("--tokens", type=WholeNumber(1), metavar="NUMBER", help="The maximum total number of tokens.")
+@limits_option("Another limit. Repeatable.")
 @click.option("-m", "--model", metavar="NAME", help="The agent's model.")
-@click.option("--offline", is_flag=True, help="The agent's model is the one in the offline extra.")
-@click.option("--proposer", metavar="MODEL", help="The model that writes the texts; the agent's own by default.")
+@click.option("--offline", is_flag=True, help="Use the offline model as the agent's model.")
+@click.option("--proposer", metavar="MODEL", help="The model that writes the texts; by default the agent's model.")
 @click.option(
     "--improve", metavar="PART,...", default="instruction", show_default=True, help="instruction, tools, names."
 )
@@ -50,9 +50,9 @@ Examples:
     default=0.5,
     show_default=True,
     metavar="SHARE",
-    help="The share of the cases that the gain is measured on.",
+    help="The share of the cases that is held out to measure the gain.",
 )
-@click.option("--rounds", type=WholeNumber(1), default=20, show_default=True, help="Proposals at most.")
+@click.option("--rounds", type=WholeNumber(1), default=20, show_default=True, help="Maximum number of proposals.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The seed of the random choices.")
 @click.option("--concurrency", type=WholeNumber(1), default=8, show_default=True, help="Runs at the same time.")
 @click.option("--out", type=FILE, metavar="FILE", help="Write the improved agent there; not over a file that is there.")
@@ -113,7 +113,9 @@ def _check(*, agent: str | None, search: Path, out: Path | None, force: bool, **
     if out is not None and out.exists() and not force:
         raise click.UsageError(f"{out} already exists. Name another file, or overwrite it with --force.")
     if out is not None and _agent_file(agent) is None:
-        raise click.UsageError("--out is for agents in text files. The changes of others are shown: put them into it.")
+        raise click.UsageError(
+            "--out is for agents in text files. For other agents, copy the shown changes into the program."
+        )
 
 
 def _search(
@@ -162,7 +164,7 @@ def _write(found: Improvement[Any], file: Path | None, out: Path | None) -> None
     from agentkit.evals.report import write_whole
 
     if any(part != "instruction" for part in found.best.changed(found.original)):
-        tell("Descriptions of tools are part of the tools' code: put them there, as the changes show.", "yellow")
+        tell("Descriptions of tools are part of the tools' code: edit the code as the changes show.", "yellow")
     if out is not None and file is not None:
         write_whole(out, rewritten(file, found.best.texts.get("instruction")))
         tell(f"Written: {out}", faint=True)
@@ -186,4 +188,4 @@ def rewritten(file: Path, instruction: str | None) -> str:
         wanted = replace(old, instruction=instruction.strip(), tools=new.tools)  # some tools are made for each parse
         if new == wanted and new.tools.names == old.tools.names:
             return text
-    raise ConfigError(f"The instruction of {file} cannot be replaced. Put it there yourself, as the changes show.")
+    raise ConfigError(f"The instruction of {file} cannot be replaced automatically. Edit it as the changes show.")

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\b
 Examples:
-  agentkit serve                               open the address that it prints
-  agentkit serve -t core,files --safety safe   with other tools, and less unasked
+  agentkit serve                               open the printed address in a browser
+  agentkit serve -t core,files --safety safe   with other tools and a stricter level
   agentkit serve --agent clerk.txt --port 9000
   agentkit serve --agent bot.py:clerk
   AGENTKIT_TOKEN=... agentkit serve --host 0.0.0.0 --allow-host box.example.com
@@ -40,7 +40,7 @@ page, and denied to other clients.
 
 @click.command(short_help="Serve an OpenAI-compatible endpoint and a chat page.", epilog=_EXAMPLES)
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
-@click.option("--port", type=WholeNumber(0, 65_535), default=8080, show_default=True, help="0 for one that is free.")
+@click.option("--port", type=WholeNumber(0, 65_535), default=8080, show_default=True, help="0 for a free port.")
 @click.option(
     "--token", metavar="TEXT", help="The token that clients must send; also AGENTKIT_TOKEN. Random by default."
 )
@@ -51,7 +51,9 @@ page, and denied to other clients.
 @answering
 @click.option("--session", metavar="NAME", shell_complete=session_names, help="The conversation that the page opens.")
 @PLACE
-@click.option("--runs", type=WholeNumber(1, 1_000), default=8, show_default=True, help="Runs at the same time.")
+@click.option(
+    "--runs", type=WholeNumber(1, 1_000), default=8, show_default=True, help="Maximum number of concurrent runs."
+)
 def serve(**options: Any) -> int:
     """Serve the agent until Ctrl-C.
 
@@ -65,8 +67,8 @@ def serve(**options: Any) -> int:
 
 
 _UNENCRYPTED = (
-    "Warning: other machines can reach this port, and all of it, the token too, travels unencrypted. "
-    "Put a server that speaks TLS in front of it."
+    "Warning: other machines can reach this port, and all traffic, including the token, is unencrypted. Put a TLS "
+    "proxy in front of it."
 )
 
 
@@ -117,7 +119,7 @@ def start(wanted: ServeOptions) -> int:
     token = wanted.token or environment().get("AGENTKIT_TOKEN")
     if not is_local(wanted.host) and token is None:
         raise click.UsageError(
-            f"--host {wanted.host} lets other machines in. Choose the token that they must show: "
+            f"--host {wanted.host} accepts connections from other machines. Choose the token that they must send: "
             "AGENTKIT_TOKEN=... agentkit serve ..., or --token TEXT."
         )
     settings = wanted.order.settings

@@ -60,9 +60,11 @@ def list_sessions(*, place: str | None, as_json: bool) -> None:
         click.echo(f'No session is stored {where}. Begin one: agentkit "How much is 17% of 2400?"', err=True)
 
 
-@sessions.command("search", short_help="Find the sessions that contain all words of QUERY.")
+@sessions.command("search", short_help="Find sessions that contain all words of QUERY.")
 @click.argument("query", nargs=-1, required=True)
-@click.option("-n", "--limit", default=20, show_default=True, type=WholeNumber(1, 1_000), help="How many sessions.")
+@click.option(
+    "-n", "--limit", default=20, show_default=True, type=WholeNumber(1, 1_000), help="The maximum number of sessions."
+)
 @PLACE
 @JSON
 def search(*, query: tuple[str, ...], limit: int, place: str | None, as_json: bool) -> int:
@@ -83,10 +85,10 @@ def search(*, query: tuple[str, ...], limit: int, place: str | None, as_json: bo
     return ANSWERED if found else FAILED
 
 
-@sessions.command("prune", short_help="Delete the sessions that did not change for a time.")
+@sessions.command("prune", short_help="Delete sessions that have not changed for some time.")
 @click.option("--older-than", "age", required=True, metavar="AGE", help="The age of the last change: 12h, 30d, 8w.")
 @PLACE
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Delete without confirmation.")
 @click.option("--dry-run", is_flag=True, help="List the sessions, and delete none.")
 def prune(*, age: str, place: str | None, yes: bool, dry_run: bool) -> int:
     """Delete the sessions that did not change for AGE. At a terminal you are asked first."""
@@ -98,7 +100,7 @@ def prune(*, age: str, place: str | None, yes: bool, dry_run: bool) -> int:
     for each in old:
         click.echo(clean(f"{time.strftime('%Y-%m-%d', time.localtime(each.changed))}  {each.name}"), err=True)
     if not old or dry_run:
-        tell(f"{count_text(len(old), 'session')} did not change for {age}{'; none was deleted' if old else ''}.")
+        tell(f"{count_text(len(old), 'session')} have not changed for {age}{'; none was deleted' if old else ''}.")
         return ANSWERED
     if not yes and not _is_confirmed(f"Delete {count_text(len(old), 'session')}?"):
         tell("Nothing was deleted.")
@@ -183,7 +185,7 @@ def import_session(*, file: Path, name: str | None, place: str | None) -> None:
 @sessions.command("delete")
 @_NAME
 @PLACE
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Delete without confirmation.")
 def delete_session(*, name: str, place: str | None, yes: bool) -> int:
     """Delete the session NAME, for good. At a terminal you are asked first."""
     session = _session(name, place)
@@ -205,11 +207,11 @@ def _session(name: str, place: str | None) -> Session:
 def _is_confirmed(question: str) -> bool:
     """Whether the person at the terminal confirms the deletion. Raises UsageError without a terminal."""
     if sys.stdin is None or not sys.stdin.isatty():
-        raise click.UsageError("Nobody can be asked whether to delete it. To delete it without a question, add -y.")
+        raise click.UsageError("There is no terminal to confirm the deletion. To delete without confirmation, add -y.")
     return click.confirm(question, err=True)
 
 
-_READABLE = "Give a file that --record, --jsonl or agentkit sessions export wrote."
+_READABLE = "Pass a file written by --record, --jsonl or agentkit sessions export."
 
 
 @click.command(short_help="Show a recorded run or an exported session, or write a page.")
@@ -250,14 +252,14 @@ def _for_the_owner(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-_SEE_LIST = "To see which runs changed something, and where: agentkit undo --list"
+_SEE_LIST = "To list the runs that made changes: agentkit undo --list"
 
 
 @click.command(short_help="Undo the changes of the last run in this folder.")
 @click.argument("run", required=False)
-@click.option("--list", "as_list", is_flag=True, help="List the runs that changed something, the latest first.")
+@click.option("--list", "as_list", is_flag=True, help="List the runs that made changes, the latest first.")
 @click.option("--diff", "as_diff", is_flag=True, help="Show the changes of the run, and undo nothing.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Delete without confirmation.")
 def undo(*, run: str | None, as_list: bool, as_diff: bool, yes: bool) -> int:
     """Undo the changes of the last run in the current folder, or those of the run with the id RUN in any folder.
 
@@ -269,9 +271,9 @@ def undo(*, run: str | None, as_list: bool, as_diff: bool, yes: bool) -> int:
     journal = Journal.of_this_machine()
     records = [record for record in reversed(journal.runs()) if record.changes]
     for problem in journal.damaged:
-        click.echo(clean(f"Passed over: {problem}"), err=True)
+        click.echo(clean(f"Skipped: {problem}"), err=True)
     if as_list:
-        click.echo(clean(redact("\n".join(map(_line, records)) or "No run has changed anything.")))
+        click.echo(clean(redact("\n".join(map(_line, records)) or "No run has made changes.")))
         return ANSWERED
     found = _named(journal, run) if run else _last_here(records)
     if found is None:
@@ -356,7 +358,7 @@ Examples:
 )
 @click.argument("file", type=FILE)
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[PROGRAM ARGUMENT...]")
-@click.option("--partial", is_flag=True, help="The program need not use everything that was recorded.")
+@click.option("--partial", is_flag=True, help="Allow unused recorded answers.")
 def replay(*, file: Path, program: tuple[str, ...], partial: bool) -> None:
     """Play the runs in FILE; or run the Python file PROGRAM, and answer from FILE what it asks models, tools, people.
 

@@ -39,7 +39,7 @@ _LIMIT_EXAMPLE = "--limit cost=0.10"
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ConfigError(f"takes a text. Got {value!r:.200}.")
+        raise ConfigError(f"takes a string. Got {value!r:.200}.")
     return value.strip()
 
 
@@ -55,7 +55,7 @@ def _session(value: object) -> str:
     if value is False:
         return ""
     if value is True:
-        raise ConfigError("takes a session's name, or false to keep nothing. Got true.")
+        raise ConfigError("takes a session's name, or false to store nothing. Got true.")
     return _text(value)
 
 
@@ -194,7 +194,7 @@ def current_folder() -> Path:
     try:
         return Path.cwd()
     except FileNotFoundError:
-        raise ConfigError("The current folder was removed. Change into one that is there.") from None
+        raise ConfigError("The current folder no longer exists. Change to an existing folder.") from None
 
 
 def user_file(path: Path) -> SettingsFile:
@@ -243,7 +243,7 @@ def _read(path: Path) -> SettingsFile | None:
         text = content.decode()
         data: Any = tomllib.loads(text)
     except ValueError as error:
-        raise ConfigError(f"{path} is not TOML: {error}. Correct that place of the file.") from None
+        raise ConfigError(f"{path} is not valid TOML: {error}. Correct the file.") from None
     if path.name == _PYPROJECT:
         tables: Any = data.get("tool")
         data = tables.get("agentkit") if isinstance(tables, dict) else None
@@ -648,7 +648,7 @@ def _project_of_code(values: dict[str, Setting]) -> tuple[ProjectFiles | None, l
     if project is None or is_trusted(as_settings_file(project)):
         return project, []
     note = f"{project.summary} of this folder are not trusted, so the model does not read them."
-    return None, [f"{note}\nRead them, and then run: agentkit config trust"]
+    return None, [f"{note}\nReview them, then run: agentkit config trust"]
 
 
 def as_settings_file(project: ProjectFiles) -> SettingsFile:
@@ -660,7 +660,7 @@ def _unanswered(values: Mapping[str, Setting], described: Path | None) -> Iterat
     """Warn if the offline model answers, without a flag, in place of the model that an agent file names."""
     model, provider = values["model"], values["provider"]
     if model.source == str(described) and provider.value == "offline" and provider.source != FLAG:
-        yield f"The offline model answers, which {provider.source} names, and not {model.value!r} of {described}."
+        yield f"{provider.source} selects the offline model instead of {model.value!r} from {described}."
 
 
 def _described(path: Path) -> tuple[Layer, dict[str, Any]]:
@@ -731,7 +731,7 @@ def _allowed(project: SettingsFile, below: list[Layer]) -> tuple[dict[str, Any],
     if "tools" in values:
         values["tools"] = _fewer(values["tools"], _first("tools", below).value)
     notes = [f"{project.path} is not trusted, so that {' and '.join(held)} in it does not count."] if held else []
-    return values, [f"{note}\nRead the file, and then run: agentkit config trust" for note in notes]
+    return values, [f"{note}\nReview the file, then run: agentkit config trust" for note in notes]
 
 
 def check_project(project: SettingsFile) -> None:
@@ -744,30 +744,30 @@ def check_project(project: SettingsFile) -> None:
     for key in ("provider", "base_url"):
         if key in values:
             raise ConfigError(
-                f"{project.path}: a project may not say {key}, as your key and your questions would go there. "
-                f"Put it into your own file, {settings_file()}, or set AGENTKIT_{key.upper()}."
+                f"{project.path}: a project file cannot set {key}, because your key and questions would be sent there. "
+                f"Put it into your user file, {settings_file()}, or set AGENTKIT_{key.upper()}."
             )
     if values.get("plugins"):
         raise ConfigError(
-            f"{project.path}: a project may not set the safety levels of plugins. "
-            f"Put them into your own file, {settings_file()}."
+            f"{project.path}: a project file cannot set the safety levels of plugins. Put them into your user file, "
+            f"{settings_file()}."
         )
     own = next(filter(is_own, values.get("tools", ())), None)
     if own is not None:
         raise ConfigError(
-            f"{project.path}: a project may not name the program {own!r} as tools, as it would be run. "
-            f"Say it yourself: -t {own}"
+            f"{project.path}: a project file cannot use the program {own!r} as tools, because it would be executed. "
+            f"Pass it on the command line: -t {own}"
         )
     models = [values.get("model"), *values.get("aliases", {}).values()]
     if any(_names_place({"model": each}) or any(map(wishes_for, parted(each)[1])) for each in models):
         raise ConfigError(
-            f"{project.path}: a project may name a model, but no provider, as your questions would go there. "
-            f"Leave the word before the colon out, or put the model into your own file, {settings_file()}."
+            f"{project.path}: a project file can set a model, but not a provider, because your questions would be sent "
+            f"there. Leave out the part before the colon, or put the model into your user file, {settings_file()}."
         )
     if values.get("safety", SafetyLevel.SAFE) > SafetyLevel.NETWORK:
         raise ConfigError(
-            f"{project.path}: a project may not raise the safety level above network. "
-            "Say it yourself: --safety system, or AGENTKIT_SAFETY=system."
+            f"{project.path}: a project file cannot raise the safety level above network. Set it yourself: --safety "
+            "system, or AGENTKIT_SAFETY=system."
         )
 
 

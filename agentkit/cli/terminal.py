@@ -25,13 +25,13 @@ _CLAUSE = re.compile(r"; (?=[a-z]+ )")
 _ADVICE = (
     # error class, or one of its base classes, with advice for errors whose text has no remedy
     ("Unauthorized", "Check the key. To see which one is used: agentkit models"),
-    ("RateLimited", "Wait a while, or ask another model: -m NAME"),
-    ("Unreachable", "Check that the server is there. To see which one is asked: agentkit models"),
-    ("ModelError", "Try another model with -m NAME. To see which one is asked: agentkit models"),
+    ("RateLimited", "Wait a while, or use another model: -m NAME"),
+    ("Unreachable", "Check that the server is running. To see which one is used: agentkit models"),
+    ("ModelError", "Try another model with -m NAME. To see which one is used: agentkit models"),
     ("SessionError", "To list the sessions: agentkit sessions list"),
     ("UnknownTool", "To list the tools: agentkit tools list"),
-    ("ConfigError", "To see which settings hold, and where each is from: agentkit config show"),
-    ("ToolError", "To see the tools and what they take: agentkit tools list"),
+    ("ConfigError", "To see the settings and their sources: agentkit config show"),
+    ("ToolError", "To see the tools and their parameters: agentkit tools list"),
     ("OSError", "Check that the file or pipe exists and is accessible, and that the disk is not full."),
 )
 

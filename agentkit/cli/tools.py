@@ -25,9 +25,9 @@ Examples:
 """
 
 
-@click.group(epilog=_EXAMPLES, short_help="List the tools, and use one without a model.")
+@click.group(epilog=_EXAMPLES, short_help="List the tools, and run one without a model.")
 def tools() -> None:
-    """List the tools, and use one without a model."""
+    """List the tools, and run one without a model."""
 
 
 @tools.command("list", short_help="List every tool with its safety level.")
@@ -78,7 +78,7 @@ def _described(tool: AnyTool) -> str:
 @click.argument("name", shell_complete=tool_names)
 @click.argument("arguments", nargs=-1, metavar="[VALUE | KEY=VALUE]...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with result, status and decision.")
-@click.option("--confirm", is_flag=True, help="Let this call delete or overwrite for good, as rm -rf does.")
+@click.option("--confirm", is_flag=True, help="Allow this call to delete or overwrite permanently, as rm -rf does.")
 def run_tool(*, name: str, arguments: tuple[str, ...], as_json: bool, confirm: bool) -> int:
     """Run the tool NAME. You call it yourself, so nobody is asked; what its judge denies stays denied."""
     from agentkit.cli.display import result_fields, value_text
@@ -117,7 +117,7 @@ def _advice(result: ToolResult, name: str) -> str:
     from agentkit.tooling.tool import UNCONFIRMED
 
     if exit_code(result) == USAGE:
-        return f"To see what it takes: agentkit tools show {name}"
+        return f"To see its parameters: agentkit tools show {name}"
     if result.decision is not None and result.decision.rule == UNCONFIRMED:
         return "On the command line, add the option --confirm."
     remedy = result.decision.remedy if result.decision is not None else ""
@@ -195,11 +195,11 @@ def named_arguments(tool: AnyTool, words: tuple[str, ...]) -> dict[str, str]:
         if not equals or key not in names:
             values.append(word)
         elif key in named:
-            raise click.UsageError(f"{key!r} is given twice; give each argument once.")
+            raise click.UsageError(f"{key!r} is given twice; pass each argument once.")
         else:
             named[key] = value
     free = [name for name in names if name not in named]
     if len(values) > len(free):
         takes = f"takes {', '.join(names)}" if names else "takes no arguments"
-        raise click.UsageError(f"{tool.name} {takes}; {values[len(free)]!r} is one too many.")
+        raise click.UsageError(f"{tool.name} {takes}; {values[len(free)]!r} is unexpected.")
     return {**dict(zip(free, values, strict=False)), **named}

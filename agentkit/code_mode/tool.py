@@ -63,19 +63,19 @@ _MOST_REFUSED = 200
 _MOST_ALONE = 100  # the default tool call limit of a run
 _TICK_SECONDS = 0.05
 _MOST_VALUE_CHARS = MAX_BYTES // 4  # a character has at most four bytes
-_NO_WAITING = "This call cannot wait for a person: make it by itself."
+_NO_WAITING = "This call cannot wait for a person inside a program: make it as a separate tool call."
 _TOO_MUCH = (
     f"This call cannot wait for a person: the program has read more than the {_MOST_KEPT_CHARS:,} characters that are "
-    "kept until then. Make the call by itself, or read less before it."
+    f"stored for the pause. Make it as a separate tool call, or read less before it."
 )
 _NOT_AGAIN = (
-    "After the pause the program did not do again what it had done before: {} Nothing was made twice, and what it had "
-    "done stays done. Write programs that do the same each time, whatever the clock and chance say."
+    "After the pause the program did not repeat its earlier calls: {} No call was made twice, and the earlier calls "
+    "remain done. Write programs that make the same calls each time, independent of time and randomness."
 )
-_TOO_MANY = f"A program that is part of no run may make no more than {_MOST_ALONE} calls."
+_TOO_MANY = f"A program outside a run can make at most {_MOST_ALONE} calls."
 _TOO_OFTEN = f"The program was ended: {_MOST_REFUSED} of its calls were refused."
-_TOO_LONG = "What {} gave is longer, or nests deeper, than a program can take."
-_NO_HANDOFF = "A program cannot pass the conversation to another agent."
+_TOO_LONG = "The result of {} is too long or too deeply nested for a program."
+_NO_HANDOFF = "A program cannot hand the conversation off to another agent."
 _STOPPED = "The run was stopped."
 
 
@@ -294,22 +294,22 @@ def _shown(call: ToolCall) -> str:
 
 _ABOUT = """Run a Python program that calls tools as functions, and return what it prints.
 
-Use it where several calls belong together: to loop over many things, to use one result in the next call, or to pick a
+Use it for several related calls: to loop over many items, to use one result in the next call, or to pick a
 few facts from long results. Print what you want to see; the value of a last line that is an expression is shown as
-well, and nothing else is told to you. The functions are there without import, and are called in turn, without await.
-What one returns is what its tool returns: a text, a number, a list or a dictionary, which is read by its keys. Each
-call is judged as usual; one that is denied or fails, also where the tool tells of an `error`, raises ToolError, which
-says why. Where a person must decide first, the program is run again later, with the same results up to there: let no
-call depend on the clock or on chance. The program knows nothing of earlier ones. Beside the functions it has Python's
-computing modules (math, re, json, datetime, collections, …), and no files, network or input(). It may compute for
+well; you see nothing else. The functions are available without import, and are called one at a time, without await.
+A function returns the value of its tool: a string, a number, a list, or a dictionary, read by its keys. Each
+call is judged as usual; a denied or failed call, including a result with an `error`, raises ToolError, which
+states the reason. If a person must decide first, the program is run again later, with the same results so far: no
+call may depend on time or randomness. The program shares no state with earlier ones. It also has Python's
+computing modules (math, re, json, datetime, collections, …), but no files, network or input(). It can compute for
 {seconds:g} seconds; the time that the functions take does not count.
 
 The functions:
 
 {functions}"""
 
-_SILENT = "The program printed nothing, so that nothing is known of what it found: print what you want to see."
-_NESTED = "A program cannot run programs; give program_tool() the tools of the other one: program_tool(other.tools)."
+_SILENT = "The program printed nothing, so its results are unknown: print what you want to see."
+_NESTED = "A program cannot run programs. Pass the tools of the other program tool: program_tool(other.tools)."
 
 
 def program_tool(
@@ -332,8 +332,8 @@ def program_tool(
     given: object = limits
     if not isinstance(given, ProcessLimits):
         raise ConfigError(
-            f"limits= takes agentkit.sandbox.watchdog.ProcessLimits, what a process may take; not {given!r:.200}. "
-            "What a run may take is the agent's limits=."
+            f"limits= takes agentkit.sandbox.watchdog.ProcessLimits, the limits of the process. Got {given!r:.200}. "
+            "The limits of a run are the agent's limits=."
         )
     toolset = Toolset(tools)
     functions = functions_of(toolset)
@@ -345,7 +345,7 @@ def program_tool(
             "in addition to the tool that runs programs."
         )
     if not functions:
-        raise ConfigError("program_tool() takes the tools that a program may call, such as program_tool(web_tools).")
+        raise ConfigError("program_tool() takes the tools that a program can call, such as program_tool(web_tools).")
     told = "\n\n".join(described(name, tool) for name, tool in functions.items())
     description = _ABOUT.format(seconds=limits.timeout_seconds, functions=told)
     return ProgramTool(toolset, _Confinement(sandbox, limits), description)
@@ -416,7 +416,7 @@ class _ProgramRunner:
     def judge(self, arguments: Mapping[str, Any]) -> Decision:
         """Judge a program like code of `run_python`; the calls it makes are judged when they are made."""
         decision = python_tool_with(self.confinement.sandbox, self.confinement.limits).judge(arguments)
-        reason = f"{decision.reason} Each call that it makes of a tool is judged by itself."
+        reason = f"{decision.reason} Each tool call that it makes is judged separately."
         return replace(decision, reason=reason) if decision.allowed else decision
 
     def _run(

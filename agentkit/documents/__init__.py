@@ -12,4 +12,6 @@ def text_of(body: bytes, read_seconds: float | None = None) -> str | None:
     from agentkit.documents.parsing import parse_document
 
     document = parse_document(body, read_seconds)
-    return None if document is None else document.text
+    if document is None or not document.note:
+        return None if document is None else document.text
+    return f"[{document.note}]\n\n{document.text}"

@@ -39,7 +39,7 @@ class _Styles:
     def __init__(self) -> None:
         self.lists: dict[str, dict[int, _ListLevel]] = {}
         self.positions: dict[str, str] = {}
-        self.titles = {"Title"}
+        self.levels = {"Title": 1, **{f"Heading_20_{level}": level for level in range(1, _DEEPEST_OUTLINE + 1)}}
         self._list, self._style, self._margin = "", "", ""
 
     def read(self, events: Iterator[XMLEvent]) -> Iterator[str]:
@@ -74,8 +74,7 @@ class _Styles:
                     self.lists.setdefault(self._list, {})[int(level)] = made
             case "style":
                 self._style = event.get("name")
-                if event.get("parent-style-name") in self.titles:
-                    self.titles.add(self._style)
+                self.levels.setdefault(self._style, self.levels.get(event.get("parent-style-name"), 0))
             case "text-properties" if event.get("text-position"):
                 raised = event.get("text-position").split()[0]
                 is_low = raised.startswith(("sub", "-"))
@@ -159,8 +158,8 @@ class _OpenDocumentReader:
                 self._built.begin_cells()
                 self._cells, self._value = _count(event.get("number-columns-repeated")), event.get("value")
             case "h" | "p":
-                is_title = event.name == "p" and event.get("style-name") in self._styles.titles
-                self._level = _level(event) if event.name == "h" else int(is_title)
+                level = self._styles.levels.get(event.get("style-name"), 0)
+                self._level = _level(event) if event.name == "h" else level
                 self._depth += 1
                 self._value = ""
             case "s" | "tab" | "line-break":

@@ -10,6 +10,7 @@ from typing import ClassVar
 from agentkit.documents.archive import Archive, Relationship, XMLEvent
 from agentkit.documents.markdown import ParagraphBuilder, markdown_table, subscript, superscript
 
+_MIN_RAISED = 2
 _MAX_SPAN = 100
 _WRITTEN = {"superscript": superscript, "subscript": subscript}
 _FORMULA: Mapping[str, Callable[[str], str]] = {
@@ -90,7 +91,7 @@ class OpenXMLText:
             self._add(self.breaks[event.name])
         elif event.name in ("tbl", "tr", "tc", "gridSpan", "gridBefore"):
             self._begin_table(event)
-        elif event.name in ("r", "fld", "vertAlign", "rPr"):
+        elif event.name in ("r", "fld", "vertAlign", "position", "rPr"):
             self._place(event)
         elif event.name in ("chart", "relIds", "hyperlink", "hlinkClick"):
             self._refer(event)
@@ -104,6 +105,10 @@ class OpenXMLText:
         baseline = event.get("baseline")
         if event.name == "vertAlign":
             self._position = event.get("val") if event.get("val") in _WRITTEN else ""
+        elif event.name == "position":  # in half points; LibreOffice writes so the indices that it imports
+            height = event.get("val")
+            if height.lstrip("-").isdecimal() and abs(int(height)) >= _MIN_RAISED:
+                self._position = "subscript" if height.startswith("-") else "superscript"
         elif event.name in ("r", "fld"):
             self._position = ""
         elif baseline.lstrip("-").isdecimal() and int(baseline):

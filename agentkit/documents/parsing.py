@@ -158,4 +158,5 @@ def _document(kind: Kind, frames: list[dict[str, str]]) -> ParsedDocument | None
     pages = tuple(frame["page"] for frame in frames if "page" in frame)
     if not any(page.strip() for page in pages):
         raise ToolError(_NO_TEXT)
-    return ParsedDocument(kind, frames[0].get("title", ""), pages)
+    note = " ".join(frame["note"] for frame in frames if "note" in frame)
+    return ParsedDocument(kind, frames[0].get("title", ""), pages, note)

@@ -42,6 +42,7 @@ _CHARSETS = dict(
 _DESTINATIONS = {
     "stylesheet": ("styles", True),
     "moMath": ("", False),  # a formula, in a group that older programs skip
+    "annotation": ("note", False),
     **dict.fromkeys(("listtext", "pntext"), ("label", False)),
     **dict.fromkeys(
         ("footnote", "header", "footer", "headerl", "headerr", "headerf", "footerl", "footerr", "footerf"),
@@ -50,6 +51,8 @@ _DESTINATIONS = {
 }
 """What is read in a group that begins with a word, and whether its text is skipped."""
 
+_HEADING_STYLE = re.compile(r"(?:Title|heading ([1-6]));", re.IGNORECASE)
+_RAISED = {"super": "super", "up": "super", "sub": "sub", "dn": "sub"}
 _FIELD_ONLY = re.compile(r"(?:(?:Header|Footer): ?)?[0-9\s]*")
 """Notes, headers and footers that contain a page number and nothing else."""
 
@@ -146,7 +149,8 @@ class _RTFReader:
         elif word in _DESTINATIONS:
             state.destination, state.is_skipped = _DESTINATIONS[word]
             if state.destination == "note":
-                self._notes.append("" if word == "footnote" else f"{word[:6].capitalize()}: ")
+                name = "Comment" if word == "annotation" else word[:6].capitalize()
+                self._notes.append("" if word == "footnote" else f"{name}: ")
         elif word in ("s", "f", "fcharset", "outlinelevel") and number is not None:
             self._numbered(word, number)
         elif word in ("u", "uc", "ansicpg", "bin") and number is not None:
@@ -182,10 +186,8 @@ class _RTFReader:
 
     def _formatting(self, word: str, number: int | None) -> Iterator[str]:
         match word:
-            case "super" | "sub":
-                self._state.position = word if number != 0 else ""
-            case "nosupersub" | "plain":
-                self._state.position = ""
+            case "super" | "sub" | "up" | "dn" | "nosupersub" | "plain":
+                self._state.position = _RAISED.get(word, "") if number != 0 else ""
             case "pard" if self._state.destination != "label":
                 self._paragraph.level, self._is_in_table = 0, False
             case "intbl":
@@ -213,8 +215,8 @@ class _RTFReader:
 
     def _add(self, text: str) -> None:
         state = self._state
-        if state.destination == "styles" and text.startswith("Title;"):
-            self._levels[self._style] = 1
+        if state.destination == "styles" and (named := _HEADING_STYLE.match(text)):
+            self._levels[self._style] = int(named[1] or 1)
         if state.is_skipped or not text:
             return
         if state.destination == "note":

@@ -7,33 +7,34 @@ import unicodedata
 from itertools import pairwise
 
 from agentkit._dataclass import dataclass
+from agentkit.text_encoding import lazy_pattern
 
 MAX_WORDS = 64
 """The maximum number of different words of a question that are searched."""
 
 MAX_QUESTION_CHARS = 10_000
 
-_WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
-_PART = re.compile(r"[^\W_]+")
-_HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_WORD = lazy_pattern(r"\w+(?:['\u2019]\w+)*")
+_PART = lazy_pattern(r"[^\W_]+")
+_HUMP = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _STROKES = str.maketrans("đĐðÐøØłŁħĦŧŦıœŒæÆßẞþÞ", "dDdDoOlLhHtTioOaAsSpP")
 """Letters with a stroke, and ligatures, which Unicode does not decompose."""
 
-_UNSPACED = re.compile(
+_UNSPACED = lazy_pattern(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 """Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
 
 _MARKS = frozenset({"Mn", "Me"})
 
-_ENGLISH = re.compile(
+_ENGLISH = lazy_pattern(
     r"and|are|could|does|for|from|has|have|how|if|is|of|or|should|these|this|was|were|what|when|where|which|who|whom"
     r"|whose|why|with|would|you|your",
     re.IGNORECASE,
 )
 """English function words that identify a question as English; few other languages use them, even without diacritics."""
 
-_GRAMMAR = re.compile(
+_GRAMMAR = lazy_pattern(
     rf"{_ENGLISH.pattern}|a|an|as|at|be|been|but|by|can|did|do|had|i|in|into|it|its|me|my|no|not|on|our|shall|so|such"
     r"|than|that|the|their|them|then|there|they|through|to|us|we|will",
     re.IGNORECASE,

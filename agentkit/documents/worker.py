@@ -16,6 +16,8 @@ import io
 import json
 import logging
 import re
+import sys
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from email.message import EmailMessage
 from typing import Any
@@ -28,6 +30,12 @@ from agentkit.text_encoding import decode_text
 with contextlib.suppress(ImportError):  # not needed for other documents
     import pypdf
     import pypdf.errors
+_PDF_FAULTS: tuple[type[Exception], ...] = (
+    *(ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError, RecursionError, OverflowError),
+    *(NotImplementedError, zlib.error, *([pypdf.errors.PyPdfError] if "pypdf" in sys.modules else [])),
+)
+"""What reading a damaged PDF raises."""
+
 with contextlib.suppress(ImportError):
     decode_text("Größe und Maß".encode("latin-1"))  # imports the detection of encodings
 
@@ -45,6 +53,12 @@ _REPLACED = {0xAD: "", 0xF0B7: "•", 0xF0A7: "▪"}
 """Soft hyphens, and bullets of the fonts Symbol and Wingdings."""
 
 
+class Note(str):
+    """A page that is no page: it says what is missing."""
+
+    __slots__ = ()
+
+
 def work(request: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """Yield a frame with the title, then one with the text of each page; or one frame with an `error`.
 
@@ -55,7 +69,8 @@ def work(request: Mapping[str, str]) -> Iterator[dict[str, str]]:
         if document is not None:
             title, *pages = document
             for name, text in (("title", title[:_TITLE_CHARS]), *(("page", page) for page in pages)):
-                yield {name: text.translate(_REPLACED).encode("utf-8", "replace").decode()}
+                whole = text.translate(_REPLACED).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+                yield {"note" if isinstance(text, Note) else name: whole}
     except ToolError as error:
         yield {"error": str(error)}
 
@@ -65,36 +80,100 @@ _BROKEN_WORD = re.compile(r"(\w+)[-\u00ad\u2010][ \t]*\n[ \t]*(\w+)")
 _SMALL, _MAX_RAISED_CHARS = 0.8, 12
 """The size of raised and lowered text, as a share of that of the text before, and its length."""
 
+_MAX_OBJECTS = 1_000_000
+_OBJECT = re.compile(rb"(?<!\d)(\d{1,7})\s+0\s+obj\b(?:(?!endobj).)*+endobj", re.DOTALL)
+_PAGE = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
+_STREAM = re.compile(rb"stream\r?\n")
+
 _COMPOUND = re.compile(r"\w+(?:[-\u2010]\w+)+")
 
 
 def _pdf(body: bytes) -> list[str]:
     """Return the title and the text of each page; words that are divided at the ends of lines are joined.
 
-    Raises ToolError for a file that is encrypted or damaged.
+    Of a damaged file, the pages that are found are read, and the last item is a `Note`. Raises ToolError for a file
+    that is encrypted, or without such pages.
     """
     logging.disable()
-    start = body.find(b"%PDF-", 0, _MAX_PREFIX_BYTES)
+    body = body[max(body.find(b"%PDF-", 0, _MAX_PREFIX_BYTES), 0) :]
+    notes = [] if b"%%EOF" in body[-_MAX_PREFIX_BYTES:] else ["The PDF is cut off: its end is missing."]
     try:
-        reader = pypdf.PdfReader(io.BytesIO(body[max(start, 0) :]))
+        reader = pypdf.PdfReader(io.BytesIO(body))
         if reader.is_encrypted and not reader.decrypt(""):  # an empty password if only changes are protected
             raise ToolError("the PDF is encrypted with a password; remove the password and try again")
-        title = str((reader.metadata.title if reader.metadata else None) or "")
-        return [title, *_pages(reader)]
+        pages = list(reader.pages)
     except pypdf.errors.DependencyError as error:
         raise ToolError("the PDF is encrypted with AES; save it without encryption") from error
-    except pypdf.errors.PyPdfError as error:
-        raise ToolError(f"the PDF is damaged: {str(error)[:200] or type(error).__name__}") from error
+    except _PDF_FAULTS as error:
+        reader = _recovered(body, error)
+        pages = list(reader.pages)
+        notes = [f"The PDF is damaged or cut off: {len(pages):,} pages were found, and others may be missing."]
+    texts, unread = _texts(pages)
+    notes += [f"Pages that could not be read: {', '.join(map(str, unread))}."] if unread else []
+    title, fields = "", list[str]()
+    with contextlib.suppress(*_PDF_FAULTS):
+        title = str((reader.metadata.title if reader.metadata else None) or "")
+        fields = [f"{name}: {value}" for name, value in (reader.get_form_text_fields() or {}).items() if value]
+    texts[-1:] = ["\n".join([*texts[-1:], "Form fields:", *fields])] if fields else texts[-1:]
+    return [title, *_with_whole_words(texts), *([Note(" ".join(notes))] if notes else [])]
 
 
-def _pages(reader: pypdf.PdfReader) -> Iterator[str]:
+def _recovered(body: bytes, error: Exception) -> pypdf.PdfReader:
+    """A reader of the pages in a damaged file, with a new table of its objects. Raises ToolError without pages."""
+    objects = {int(found[1]): found[0] for found in _OBJECT.finditer(body) if int(found[1]) < _MAX_OBJECTS}
+    for found in list(objects.values()):
+        if b"/ObjStm" in found[:_MAX_PREFIX_BYTES]:
+            objects |= {number: text for number, text in _packed(found) if number not in objects}
+    pages = [number for number, text in objects.items() if _PAGE.search(text[:_MAX_PREFIX_BYTES])]
+    if not pages or b"/Encrypt" in body:
+        what = "encrypted and damaged" if b"/Encrypt" in body else "damaged" if b"%%EOF" in body else "cut off"
+        raise ToolError(f"the PDF is {what}: {str(error)[:200] or type(error).__name__}") from error
+    tree, root = max(objects) + 1, max(objects) + 2
+    kids = b" ".join(b"%d 0 R" % number for number in pages)
+    objects[tree] = b"%d 0 obj\n<</Type/Pages/Count %d/Kids[%b]>>\nendobj\n" % (tree, len(pages), kids)
+    objects[root] = b"%d 0 obj\n<</Type/Catalog/Pages %d 0 R>>\nendobj\n" % (root, tree)
+    parts, table, end = [b"%PDF-1.7\n"], [b"xref\n0 1\n0000000000 65535 f \n"], 9
+    for number, text in objects.items():
+        parts.append(text + b"\n")
+        table.append(b"%d 1\n%010d 00000 n \n" % (number, end))
+        end += len(text) + 1
+    trailer = b"trailer\n<</Size %d/Root %d 0 R>>\nstartxref\n%d\n%%%%EOF\n" % (root + 1, root, end)
+    return pypdf.PdfReader(io.BytesIO(b"".join([*parts, *table, trailer])))
+
+
+def _packed(stream: bytes) -> Iterator[tuple[int, bytes]]:
+    """The objects in a stream of objects, as far as it can be unpacked."""
+    start = _STREAM.search(stream)
+    sizes = [re.search(rb"/%b\s+(\d+)" % name, stream[:_MAX_PREFIX_BYTES]) for name in (b"First", b"N")]
+    if not start or not all(sizes):
+        return
+    first, count = (int(size[1]) for size in sizes if size)
+    data = zlib.decompressobj().decompress(stream[start.end() :], _MAX_PDF_CHARS)
+    heads = [int(word) for word in data[:first].split()[: 2 * count]]
+    places = [*heads[1::2], len(data) - first]
+    for number, begin, end in zip(heads[::2], places, places[1:], strict=False):
+        if number < _MAX_OBJECTS:
+            yield number, b"%d 0 obj\n%b\nendobj\n" % (number, data[first + begin : first + end])
+
+
+def _texts(pages: list[pypdf.PageObject]) -> tuple[list[str], list[int]]:
+    """The text of each page, and the numbers of those that could not be read."""
     room = _MAX_PDF_CHARS
-    texts = []
-    for page in reader.pages:
+    texts: list[str] = []
+    unread: list[int] = []
+    for number, page in enumerate(pages, 1):
         line = _LineBuilder()
-        page.extract_text(visitor_text=line.add)
+        try:
+            page.extract_text(visitor_text=line.add)
+            unread += [number] if "/Contents" in page and page.get_contents() is None else []
+        except _PDF_FAULTS:
+            unread.append(number)
         texts.append("".join(line.pieces)[:room])
         room -= len(texts[-1])
+    return texts, unread
+
+
+def _with_whole_words(texts: list[str]) -> Iterator[str]:
     compounds = {word.replace("\u2010", "-").lower() for text in texts for word in _COMPOUND.findall(text)}
 
     def joined(found: re.Match[str]) -> str:
@@ -104,8 +183,6 @@ def _pages(reader: pypdf.PdfReader) -> Iterator[str]:
         is_soft = found[0][len(first)] == "\u00ad"
         return f"{first}-{second}\n" if keeps and not is_soft else f"{first}{second}\n"
 
-    fields = [f"{name}: {value}" for name, value in (reader.get_form_text_fields() or {}).items() if value]
-    texts[-1:] = ["\n".join([*texts[-1:], "Form fields:", *fields])] if fields else texts[-1:]
     for text in texts:
         yield re.sub(r"\n[ \t]+", "\n", _BROKEN_WORD.sub(joined, text))
 
@@ -143,6 +220,7 @@ _HEADERS = ("From", "To", "Cc", "Date", "Subject")
 _MAILBOX = re.compile(rb"^From [^\n]{1,300}\n(?=[A-Za-z][A-Za-z0-9-]{1,60}:)", re.MULTILINE)
 """The line before each message in a mailbox file."""
 
+_TEXT_PARTS = frozenset({"text/calendar", "message/delivery-status"})
 _MAX_DEPTH, _MAX_ATTACHMENTS, _MAX_MESSAGES = 5, 100, 1_000
 _INVISIBLE = frozenset({"script", "style", "head", "title"})
 _BREAKS = frozenset({"br", "p", "div", "tr", "li", "h1", "h2", "h3", "h4", "h5", "h6", "table", "blockquote"})
@@ -173,6 +251,10 @@ def _mail_parts(message: EmailMessage, depth: int) -> Iterator[str]:
         if isinstance(inner, EmailMessage) and depth < _MAX_DEPTH:
             yield "Attached message:"
             yield from _mail_parts(inner, depth + 1)
+        elif part.get_content_type() in _TEXT_PARTS:
+            reports = part.get_payload() if part.is_multipart() else ()
+            texts = [str(report).strip() for report in reports if isinstance(report, EmailMessage)]
+            yield "\n".join(texts) or _decoded(part).replace("\r\n", "\n").strip()
         else:
             data = part.get_payload(decode=True)
             size = len(data) if isinstance(data, bytes) else 0
@@ -277,6 +359,9 @@ def _output(output: dict[str, Any]) -> str:
         return _joined(output.get("traceback"), "\n") or f"{output.get('ename')}: {output.get('evalue')}"
     data = output.get("data") or {}
     text = _joined(output.get("text") or data.get("text/plain") or data.get("text/markdown"))
+    text = text or _joined(data.get("text/latex"))
+    if not text and "application/json" in data:
+        text = json.dumps(data["application/json"], ensure_ascii=False)
     if not text and "text/html" in data:
         text = _MANY_BREAKS.sub("\n\n", _text_of_html(_joined(data["text/html"]))).strip()
     pictures = [f"[{kind}]" for kind in data if not kind.startswith("text/") and not kind.endswith("json")]

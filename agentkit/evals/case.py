@@ -240,7 +240,7 @@ def _check(case: Case) -> None:
     if not isinstance(case.workspace, str | PathLike | None):
         raise ConfigError(f"Case(workspace=) takes the path of a folder. Got {case.workspace!r:.200}.")
     if not isinstance(case.id, str):
-        raise ConfigError(f"Case(id=) takes a text. Got {case.id!r:.200}.")
+        raise ConfigError(f"Case(id=) takes a string. Got {case.id!r:.200}.")
     if not all(isinstance(tag, str) for tag in case.tags):
         raise ConfigError(f"Case(tags=) takes a list of words. Got {case.tags!r:.200}.")
     if not all(map(callable, case.scorers)):
@@ -317,7 +317,7 @@ def read_cases(path: str | PathLike[str]) -> list[Case]:
     place = Path(path)
     read = _READERS.get(place.suffix.lower())
     if read is None:
-        raise ConfigError(f"Cases are read from .jsonl and .csv files, not from {str(place)!r}. Give it such a name.")
+        raise ConfigError(f"Cases are read from .jsonl and .csv files, not from {str(place)!r}. Rename the file.")
     cases, faults = [], []
     for line, row in read(_file_text(place)):
         try:
@@ -335,7 +335,7 @@ def case_from(row: Any) -> Case:
     if isinstance(row, ConfigError):
         raise row
     if not isinstance(row, Mapping):
-        raise ConfigError(f"a case is an object with a prompt, and not {row!r:.100}.")
+        raise ConfigError(f"a case must be an object with a prompt. Got {row!r:.100}.")
     given = _fields(row, FIELDS)
     if not any(given.get(name) for name in ("prompt", "prompts")) and "arguments" not in given:
         raise ConfigError("the prompt is missing.")

@@ -151,7 +151,7 @@ class Checkpoint:
         if lines:
             self._check(self._data(lines[0], 1), header)
         elif self._file.is_foreign:
-            raise ConfigError(f"{self.path} holds something else than trials; name another file.")
+            raise ConfigError(f"{self.path} does not contain trials; name another file.")
         self._file.mend()
         if not lines:
             self._put({_KEY: VERSION, **header})
@@ -160,11 +160,11 @@ class Checkpoint:
 
     def _check(self, known: Data, header: Data) -> None:
         if known.get(_KEY) != VERSION:
-            raise ConfigError(f"{self.path} holds no trials of this version ({VERSION}); name another file.")
+            raise ConfigError(f"{self.path} contains no trials of this version ({VERSION}); name another file.")
         changed = [name for name in _TOLD if known.get(name) != header[name]]
         if changed:
             raise ConfigError(
-                f"{self.path} holds trials of {_TOLD[changed[0]]}. Name another file, or delete this one."
+                f"{self.path} contains trials of {_TOLD[changed[0]]}. Name another file, or delete this one."
             )
 
     def _take(self, line: bytes, number: int, cases: Mapping[str, Case]) -> None:

@@ -55,7 +55,7 @@ class Cassettes:
             return None
         path = self._replay / file_name(key)
         if not path.exists():
-            raise SessionError(f"This trial is on no cassette in {self._replay}. Record it first.")
+            raise SessionError(f"No cassette in {self._replay} contains this trial. Record it first.")
         # Unused answers belong to other scorers: a recording can be scored again with different ones.
         return Player(path, partial=True)
 
@@ -118,7 +118,7 @@ class TrialConversation:
             return self._case.said[place].content if place < len(self._case.said) else None
         found = self._from(user) if place < user.max_prompts else None
         if found is None and not place:
-            raise RunError("The simulated user has said nothing.")
+            raise RunError("The simulated user returned an empty message.")
         return found
 
     def _from(self, user: SimulatedUser) -> Content | None:
@@ -127,7 +127,7 @@ class TrialConversation:
             return self._played(user)
         answer = given_by(user.function, self.history, "The simulated user")
         if not isinstance(answer, str | None):
-            raise ConfigError(f"The function of a simulated user gives a text, or None. Got {answer!r:.200}.")
+            raise ConfigError(f"The function of a simulated user must return a string or None. Got {answer!r:.200}.")
         return answer
 
     def _played(self, user: SimulatedUser) -> str | None:

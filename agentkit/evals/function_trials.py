@@ -210,7 +210,7 @@ class _Raised:
         return isinstance(error, Exception | SystemExit)
 
 
-class FunctionRun(TrialRun):
+class FunctionTrialRun(TrialRun):
     """The trial of a function, including the agents it runs."""
 
     def __init__(self, trials: TrialContext, job: Job, share: SharedBudget, function: Callable[..., Any]) -> None:

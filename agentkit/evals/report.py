@@ -107,7 +107,7 @@ class Comparison:
             f"p = {self.p_value:.3g}; McNemar's exact p = {self.mcnemar:.3g}",
         ]
         if self.missing:
-            lines.append(f"{len(self.missing)} cases are in one of the two only, and are left out")
+            lines.append(f"{len(self.missing)} cases are in only one of the two reports, and are left out")
         for word, rows in (("broken", self.broken), ("fixed", self.fixed)):
             lines += listed(f"{word}  {row}" for row in rows)
         return "\n".join(lines)
@@ -181,8 +181,9 @@ class Report(Reported):
             both = [agent for agent in self.agents if agent in other.agents]
             if len(both) != 1:
                 raise ConfigError(
-                    f"Which agents are compared? Here are {', '.join(self.agents) or 'none'}; there "
-                    f"{', '.join(other.agents) or 'none'}. Say it: report.only(agent=...).compare(other)."
+                    "Both reports must have the same agent, or only one. This report has "
+                    f"{', '.join(self.agents) or 'none'}; the other has {', '.join(other.agents) or 'none'}. Select "
+                    "one: report.only(agent=...).compare(other)."
                 )
             before, after = self.only(agent=both[0]), other.only(agent=both[0])
         return Comparison.of(before.trials, after.trials)
@@ -234,7 +235,7 @@ class Report(Reported):
 
 def _read(data: Mapping[str, Any]) -> Report:
     if data.get(_KEY) != VERSION:
-        raise SessionError(f"It does not say that it is one of version {VERSION}.")
+        raise SessionError(f"It has no field for version {VERSION}.")
     try:
         cases = {case.id: case for case in map(case_from, data["cases"])}
         trials = tuple(read_trial(each, cases) for each in data["trials"])

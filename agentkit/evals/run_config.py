@@ -185,9 +185,7 @@ def _named(agents: Agents) -> Iterator[tuple[str, Tried]]:
 def _with_models(name: str, agent: Tried, models: Sequence[str | LLM]) -> Iterator[Variant]:
     if not isinstance(agent, Agent):
         if models:
-            raise ConfigError(
-                f"{name!r} is a function, which asks the models that it was written for: leave models= out."
-            )
+            raise ConfigError(f"{name!r} is a function, which selects its own models: leave out models=.")
         yield Variant(name, Agent(name), None, agent)
         return
     own = copy.copy(agent)  # a copy, so that a client created for it is not assigned to the user's agent
@@ -251,7 +249,7 @@ def _copy(source: Path, folder: Path) -> None:
     sizes = [path.stat().st_size for path in found]
     if len(sizes) > most or sum(sizes) > MOST_COPIED_BYTES:
         raise ConfigError(
-            f"{source} holds more than {most:,} files or {MOST_COPIED_BYTES // 1_000_000} MB, too much to "
+            f"{source} contains more than {most:,} files or {MOST_COPIED_BYTES // 1_000_000} MB, too much to "
             "copy for each trial. Give the suite a smaller folder: Suite(..., workspace=...)."
         )
     try:
@@ -342,7 +340,9 @@ class SuiteConfig:
         if seed is not None and type(seed) is not int:
             raise ConfigError(f"seed= takes a whole number, or None. Got {seed!r:.200}.")
         if record is not None and replay is not None:
-            raise ConfigError("Give record= or replay=, not both: the first asks the world, the second a recording.")
+            raise ConfigError(
+                "Give record= or replay=, not both: the first uses the real model, the second a recording."
+            )
         self.suite, self.cases = suite, tuple(cases)
         self._agents, self._models = agents, models
         self.repeats, self.seed, self.concurrency, self.limits = repeats, seed, concurrency, limits
@@ -394,11 +394,11 @@ def _check_asked(variant: Variant, cases: Sequence[Case]) -> None:
     for case in cases:
         if variant.function is None and case.arguments is not None:
             raise ConfigError(
-                f"The case {case.id!r} has arguments=, which a function takes; the agent {variant.name!r} takes none."
+                f"The case {case.id!r} has arguments=, which only functions accept; {variant.name!r} is an agent."
             )
         forgets = variant.function is not None and not has_room_for(variant.function, "history", ("",))
         if forgets and case.is_conversation:
             raise ConfigError(
-                f"The case {case.id!r} is a conversation, and the function {variant.name!r} would forget it. "
-                "Give it a parameter `history`: a list of dictionaries with role and content."
+                f"The case {case.id!r} is a conversation, but the function {variant.name!r} has no parameter "
+                "`history`. Add one: a list of dictionaries with role and content."
             )

@@ -64,7 +64,8 @@ class SimulatedUser:
     def __post_init__(self) -> None:
         if not isinstance(self.goal, str) or not self.goal.strip() or not isinstance(self.persona, str):
             raise ConfigError(
-                f"SimulatedUser() takes a goal and a persona, as texts. Got {self.goal!r:.100}, {self.persona!r:.100}."
+                f"SimulatedUser() takes a goal and a persona, as strings. Got {self.goal!r:.100}, "
+                f"{self.persona!r:.100}."
             )
         if not is_whole(self.max_prompts, 1):
             raise ConfigError(f"max_prompts= takes a whole number of at least 1. Got {self.max_prompts!r:.100}.")

@@ -19,7 +19,7 @@ from agentkit.errors import ConfigError
 from agentkit.evals.case import Case, read_cases
 from agentkit.evals.checkpoint import Checkpoint
 from agentkit.evals.environment import Cassettes, TrialEnvironment
-from agentkit.evals.function_trials import FunctionRun, charge_of
+from agentkit.evals.function_trials import FunctionTrialRun, charge_of
 from agentkit.evals.report import Report
 from agentkit.evals.run_config import Agents, PlannedTrial, SuiteConfig, SuiteRunOptions
 from agentkit.evals.scorers import Scorer
@@ -110,7 +110,7 @@ class Trials(BatchRun):
     def _single(self, job: Job) -> PromptRun:
         share = SharedBudget.of(self._budget, is_alone=job.is_alone)
         function = self.todo[job.index].variant.function
-        return TrialRun(self, job, share) if function is None else FunctionRun(self, job, share, function)
+        return TrialRun(self, job, share) if function is None else FunctionTrialRun(self, job, share, function)
 
     def _ended(self, job: Job, outcome: Outcome) -> RunResult[Any] | None:
         result = super()._ended(job, outcome)
@@ -273,12 +273,12 @@ class Suite:
                 raise ConfigError(f"A suite is made of cases: Case('2+2?', expected=4). Got {case!r:.200}.")
             if not self._all_scorers_of(case):
                 raise ConfigError(
-                    f"Nothing scores the case {case.id!r}. Give the suite scorers=[...], or the case what they compare "
-                    "with: expected= or tool_calls=."
+                    f"The case {case.id!r} has no scorer. Pass scorers=[...] to the suite, or expected= or tool_calls= "
+                    "to the case."
                 )
         twice = [name for name, count in Counter(case.id for case in self.cases).items() if count > 1]
         if twice:
-            raise ConfigError(f"Two cases have the id {twice[0]!r}; give each its own.")
+            raise ConfigError(f"Two cases have the id {twice[0]!r}; give them distinct ids.")
 
     def __len__(self) -> int:
         return len(self.cases)

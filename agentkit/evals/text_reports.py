@@ -110,7 +110,7 @@ def notes_of(figures: Metrics, *, alone: bool) -> Iterator[str]:
         "error": "errors",
         "refused": "refused by the model",
         "limit": "ended by a limit",
-        "undone": "left undone by the limits",
+        "undone": "not run because of the limits",
     }
     parts = [
         "1 error" if (name, count) == ("error", 1) else f"{count} {words[name]}"

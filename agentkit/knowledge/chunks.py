@@ -29,7 +29,7 @@ class Between:
     def __post_init__(self) -> None:
         kinds = {isinstance(end, str) for end in (self.low, self.high) if end is not None}
         if len(kinds) != 1:
-            raise ConfigError("Between takes one or two numbers, or one or two texts.")
+            raise ConfigError("Between takes one or two numbers, or one or two strings.")
 
 
 Wanted = Mapping[str, Scalar | Sequence[Scalar] | Between]
@@ -172,7 +172,9 @@ class SearchScope:
         for key, wanted in self.metadata.items():
             values = [] if isinstance(wanted, Between) else wanted_values(wanted)
             if not is_text(key) or not all(is_text(value) or isinstance(value, _NUMBERS) for value in values):
-                raise ConfigError(f"where= takes texts, numbers, lists of them, or Between(low, high); not {wanted!r}.")
+                raise ConfigError(
+                    f"where= takes strings, numbers, lists of them, or Between(low, high). Got {wanted!r}."
+                )
 
 
 def checked_wanted(where: Wanted | None) -> Wanted:

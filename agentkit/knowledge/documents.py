@@ -303,8 +303,8 @@ def _kind(body: bytes, name: str, content_type: str) -> str:
     found = kind_of(content_type or ("text/plain" if named not in ("", "html") else ""), body)
     if found == "binary" or named == "pdf":
         raise ToolError(
-            "it is no text; documents are Markdown, HTML, PDF, those of Word, Excel, PowerPoint and OpenDocument, "
-            "plain text, source code and text data"
+            "it is not text; supported are Markdown, HTML, PDF, Word, Excel, PowerPoint, OpenDocument, plain text, "
+            "source code and text data"
         )
     return "html" if found == "html" else named or "text"
 

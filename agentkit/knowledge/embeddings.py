@@ -72,9 +72,9 @@ class Vectors:
         made_by = self._made_by()
         if made_by and made_by != self.name:
             raise ConfigError(
-                f"The vectors that are kept were made by {made_by}, and embed= is {self.name}: they cannot be compared."
-                " Use the function that made them, or replace all with embed_again(), or with the command"
-                " agentkit knowledge embed MODEL."
+                f"The stored vectors were made by {made_by}, but embed= is {self.name}: their vectors cannot be "
+                f"compared. Use the same model or function, or replace all vectors with embed_again() or the command "
+                f"agentkit knowledge embed MODEL."
             )
 
     def make_rest(self) -> int:
@@ -106,13 +106,15 @@ class Vectors:
         try:
             given: list[Any] = [[float(number) for number in vector] for vector in answer]
         except (TypeError, ValueError) as error:
-            raise ConfigError(f"embed= must give a list of vectors, which are lists of numbers: {error}.") from error
+            raise ConfigError(f"embed= must return a list of vectors, which are lists of numbers: {error}.") from error
         sizes = sorted({len(vector) for vector in given})
         if len(given) != len(texts) or len(sizes) > 1:
-            raise ConfigError(f"embed= got {len(texts)} texts and gave {len(given)} vectors, of lengths {sizes}.")
+            raise ConfigError(
+                f"embed= received {len(texts)} texts and returned {len(given)} vectors, of lengths {sizes}."
+            )
         lengths = [math.hypot(*vector) for vector in given]
         if not all(map(math.isfinite, lengths)):
-            raise ConfigError("embed= gave a vector with a number that is not finite.")
+            raise ConfigError("embed= returned a vector with a number that is not finite.")
         pairs = zip(given, lengths, strict=True)
         return [[number / length for number in vector] if length else vector for vector, length in pairs]
 
@@ -123,7 +125,7 @@ def vectors_in(
     """The vectors of a space; None without an embedding function. Raises ConfigError for an invalid one, NoProvider."""
     if embed is None:
         if embed_question is not None:
-            raise ConfigError("embed_question= goes with embed=, which makes the vectors of the passages.")
+            raise ConfigError("embed_question= requires embed=, which computes the vectors of the passages.")
         return None
     of_passages, name = _function("embed", embed)
     of_questions = of_passages if embed_question is None else _function("embed_question", embed_question)[0]
@@ -143,8 +145,8 @@ def _function(argument: str, given: Embedding) -> tuple[Embed, str]:
     refuse_awaiting(argument, given)
     if not callable(given):
         raise ConfigError(
-            f"{argument}= takes an LLM, the name of a model that makes vectors, or a function from a list of texts to "
-            f"a list of vectors; not {given!r}."
+            f"{argument}= takes an LLM, the name of an embedding model, or a function from a list of texts to a list "
+            f"of vectors. Got {given!r}."
         )
     return given, _FUNCTION
 
@@ -152,4 +154,6 @@ def _function(argument: str, given: Embedding) -> tuple[Embed, str]:
 def refuse_awaiting(argument: str, function: object) -> None:
     """Raise ConfigError for an async function: adding and searching are synchronous."""
     if callable(function) and is_asynchronous(function):
-        raise ConfigError(f"{argument}= takes a plain function; {name_of(function)} is async, and nobody awaits it.")
+        raise ConfigError(
+            f"{argument}= takes a plain function; {name_of(function)} is async and would never be awaited."
+        )

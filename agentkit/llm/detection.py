@@ -142,7 +142,7 @@ def _check_prefix(endpoint: Endpoint) -> None:
     if slip := _slip(model):
         prefix, _, name = model.partition(":")
         raise NoProvider(
-            f"No provider is called {prefix!r} (in the model's name, {model!r}). Did you mean '{slip}:{name}'? If the "
+            f"Unknown provider {prefix!r} in the model name {model!r}. Did you mean '{slip}:{name}'? If the "
             f"server's model has this name, pass provider={endpoint.provider!r}."
         )
 
@@ -159,7 +159,7 @@ def _slashed(model: str) -> str:
 
 
 def _slip(model: str) -> str:
-    """The provider that a prefix misspells by one letter; empty if it is spelt right, or is no slip.
+    """The provider that a prefix misspells by one letter; empty if it is spelt correctly, or is not close to any.
 
     Some providers share their name with models, as in `mixtral:8x7b`, so that only names of servers count.
     """
@@ -196,7 +196,7 @@ def wishes_beside(name: str, first: LLMArguments) -> LLMArguments:
     """
     wishes = wishes_for(name)
     if wishes is None and _SERVICE.match(name):
-        raise NoProvider(f"{_no_service(name)} A model that is called so is given as fallback=LLM(...).")
+        raise NoProvider(f"{_no_service(name)} If a model has this name, pass it as fallback=LLM(...).")
     return wishes or wishes_there(name, first)
 
 
@@ -303,9 +303,9 @@ def _nothing_found(values: Values) -> str:
 def _no_service(model: str) -> str:
     name = model.partition(":")[0]
     return (
-        f"No provider here is called {_shortened(name)!r} (in the model's name, {model!r}).{_meant(name)} Known: "
-        f"{', '.join(PROVIDERS)}. For another server that speaks OpenAI's protocols give base_url= and api_key=, "
-        "for one that speaks Anthropic's or Google's protocol='messages' or 'gemini' too."
+        f"Unknown provider {_shortened(name)!r} in the model name {model!r}.{_meant(name)} Known: "
+        f"{', '.join(PROVIDERS)}. For another server with an OpenAI-compatible API, pass base_url= and api_key=; for "
+        "one with Anthropic's or Google's API, also protocol='messages' or 'gemini'."
     )
 
 

@@ -31,7 +31,7 @@ _PATHS = {"gemini": "/openai/embeddings"}
 _COUNTS, _DETAILS = ("prompt_tokens", "completion_tokens"), ("prompt_tokens_details", "completion_tokens_details")
 _MOST_SHOWN_CHARS, _FLOAT_BYTES = 60, 4
 _MOST_DIGITS = 9
-_TRY = "Try again, or take another model."
+_TRY = "Try again, or use another model."
 
 
 def embeddings_path(protocol: str) -> str:
@@ -107,7 +107,7 @@ def _in_order(entries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any
     known = dict(zip(numbers, entries, strict=True))
     if known.keys() != set(range(len(entries))):
         raise BadResponse(
-            f"The server numbers its {len(entries)} vectors wrongly, so that nobody knows whose they are. {_TRY}"
+            f"The indexes of the {len(entries)} returned vectors are wrong, so they cannot be assigned to texts. {_TRY}"
         )
     return [known[number] for number in range(len(entries))]
 
@@ -165,7 +165,7 @@ def embedder(provider: Provider, name: str = "") -> EmbeddingProvider:
     if not hasattr(provider, "embed"):
         who = f"The provider {name!r}" if name else "This provider"
         raise ConfigError(
-            f"{who} makes no vectors that tell texts apart. Take a model that does: "
+            f"{who} cannot compute embeddings. Use a model that can: "
             "LLM('openai', model='text-embedding-3-small') or, without a key, LLM(model='ollama:nomic-embed-text')."
         )
     return cast("EmbeddingProvider", provider)
@@ -193,8 +193,8 @@ _TOO_MUCH = re.compile(
 _ABOUT_SIZE = frozenset({None, 400, 413, 422})
 _NO_VECTORS = frozenset({400, 403, 404, 405, 422, 501})
 _NAME_ONE = (
-    "Does this model make vectors? One that answers does not: LLM('openai', model='text-embedding-3-small') does, or "
-    "LLM(model='ollama:nomic-embed-text')."
+    "Chat models cannot compute embeddings: use an embedding model such as LLM('openai', "
+    "model='text-embedding-3-small') or LLM(model='ollama:nomic-embed-text')."
 )
 
 Body = dict[str, Any]
@@ -213,7 +213,7 @@ class BatchLimits:
 def checked(texts: Iterable[str]) -> list[str]:
     """Validate the texts. Raises ConfigError for a single string, and for items that cannot be embedded."""
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
-        raise ConfigError("embed() takes a list of texts and gives a list of vectors; for one: embed([text])[0].")
+        raise ConfigError("embed() takes a list of texts. For a single text, use embed([text])[0].")
     known = list(texts)
     for number, text in enumerate(known):
         if not isinstance(text, str):
@@ -226,7 +226,7 @@ def checked(texts: Iterable[str]) -> list[str]:
 def checked_settings(dimensions: int | None, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings to send with the texts. Raises ConfigError if `dimensions` is invalid."""
     if dimensions is not None and not is_whole(dimensions, 1):
-        raise ConfigError(f"dimensions= takes a whole number from 1 on. Got {dimensions!r:.200}.")
+        raise ConfigError(f"dimensions= takes a whole number of at least 1. Got {dimensions!r:.200}.")
     said = {name: value for name, value in settings.items() if value is not None}
     return said if dimensions is None else {**said, "dimensions": dimensions}
 
@@ -290,7 +290,7 @@ def _explain(error: ModelError, batch: Sequence[str], first: int, model: str) ->
     advice = ""
     if isinstance(error, Rejected) and error.is_too_long and len(batch) == 1:
         length = f"{len(batch[0]):,} characters"
-        advice = f"texts[{first}] ({length}) is longer than {model} can read: cut it, as Knowledge cuts documents."
+        advice = f"texts[{first}] ({length}) is too long for {model}. Split it into chunks, as Knowledge does."
     elif error.status in _NO_VECTORS:
         advice = _NAME_ONE
     if advice:

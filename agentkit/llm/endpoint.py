@@ -206,7 +206,7 @@ def _check_key(key: str, provider: str) -> None:
     if key[0] in _QUOTES or key[-1] in _QUOTES:
         raise ConfigError(f"The API key for {provider} is in quotes. Remove them: they are not part of the key.")
     if not is_header_text(key):
-        raise ConfigError(f"The API key for {provider} has characters that no key has; was it pasted whole?")
+        raise ConfigError(f"The API key for {provider} contains invalid characters. Was it copied completely?")
 
 
 def _digest(secret: str) -> str:
@@ -233,7 +233,7 @@ def read_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
         if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
             raise ConfigError(f"headers= has the invalid name {name!r:.40}; names are like 'X-Team'.")
         if not isinstance(value, str) or not _HEADER_VALUE.fullmatch(value):
-            raise ConfigError(f"headers= has no text of one line, in ASCII, for {name!r}.")
+            raise ConfigError(f"headers= takes a single line of ASCII text for {name!r}.")
         if name.lower() in _OWN_HEADERS:
             raise ConfigError(f"headers= cannot set {name!r}: it depends on the content of the request.")
     return {name: value.strip() for name, value in headers.items()}

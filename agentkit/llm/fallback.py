@@ -73,7 +73,7 @@ def all_failed(last: ModelError, all_missed: Sequence[Missed]) -> ModelError:
     error = type(last).__new__(type(last))
     vars(error).update(vars(last))
     is_refused = not goes_on(last)
-    start = "The request was refused" if is_refused else f"None of {len(all_missed)} models has answered"
+    start = "The request was refused" if is_refused else f"None of the {len(all_missed)} models answered"
     error.args = (f"{start}. {' '.join(missed_text(each) for each in all_missed)}",)
     error.missed = tuple(all_missed)
     error.unanswered = usage_of(all_missed).requests
@@ -82,7 +82,7 @@ def all_failed(last: ModelError, all_missed: Sequence[Missed]) -> ModelError:
 
 def missed_text(each: Missed) -> str:
     """Format a failed call as one text: the model and the reason."""
-    asked = each.model if each.was_asked else f"{each.model}, not asked again so soon"
+    asked = each.model if each.was_asked else f"{each.model}, skipped after a recent failure"
     return f"[{asked}] {cut(each.error, _MOST_CHARS)}"
 
 

@@ -121,7 +121,7 @@ class LocalModel(Stage):
         if request.tools and not running.address.supports_tools:
             raise Rejected(
                 f"The chat template of {self._path.name} does not support tools. Pass tool_calling='text' or 'auto', "
-                "or choose a model that is trained for tools.",
+                "or use a model that is trained for tool calling.",
                 status=400,
             )
         settings = {name: value for name, value in request.settings.items() if name not in _OPTIONS}
@@ -288,8 +288,8 @@ def _load_error(path: str, log: str) -> str:
     last = lines[-1] if lines else "the process ended without a message"
     cause = next((line.partition(_CAUSE)[2] for line in lines if _CAUSE in line), last)
     return (
-        f"llama.cpp cannot load {path!r}: {cause[:_MAX_CAUSE_CHARS]}. Download the file again, choose a smaller model "
-        "if memory is short, or install a newer xllamacpp if the model is newer than it."
+        f"llama.cpp cannot load {path!r}: {cause[:_MAX_CAUSE_CHARS]}. Download the file again; if memory is short, use "
+        "a smaller model; if the model is newer than the installed xllamacpp, upgrade xllamacpp."
     )
 
 

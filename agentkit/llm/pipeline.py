@@ -345,7 +345,7 @@ ABANDONED = "abandoned"
 
 def too_late() -> Unreachable:
     """The error of a request that was not answered before its deadline."""
-    return Unreachable("The time of the run was up before the model had answered.", code=ABANDONED)
+    return Unreachable("The run reached its time limit before the model answered.", code=ABANDONED)
 
 
 def pause(seconds: float) -> Effect:

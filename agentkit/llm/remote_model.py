@@ -108,7 +108,7 @@ class RemoteModel(Stage):
         self._tariff = tariff_of(endpoint, price)
         self._timeout_seconds, self._max_retries = timeout_seconds, max_retries
         self._wire = wire_named(endpoint.protocol)
-        converter = Converter(self._receiver, self._origin)
+        converter = Converter(self._receiver, self._origin, is_strict=endpoint.strict)
         self._own_converter = converter, EncodingCache(converter.message)
         self._converters: dict[Receiver, tuple[Converter, EncodingCache]] = {}
         """Those for rules learnt from refusals."""
@@ -238,7 +238,7 @@ class RemoteModel(Stage):
             is_strict = is_strict and adjustment.keeps_strict
         found = self._own_converter if receiver is self._receiver else self._converters.get(receiver)
         if found is None:
-            converter = Converter(receiver, self._origin)
+            converter = Converter(receiver, self._origin, is_strict=self._endpoint.strict)
             found = self._converters.setdefault(receiver, (converter, EncodingCache(converter.message)))
         sent, names = found[0].request(request)
         body = self._wire.encode(sent, self._endpoint.model, strict=is_strict, before=found[1])
@@ -296,7 +296,7 @@ class RemoteModel(Stage):
             error.parameter = error.parameter and self._transport.scrub(error.parameter)
             raise
         except UnicodeEncodeError:
-            message = "The request contains half a character (a lone surrogate), which cannot be sent. Remove it."
+            message = "The request contains a lone surrogate, which cannot be sent. Remove it."
             raise Rejected(message) from None
 
 

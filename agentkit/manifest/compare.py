@@ -118,7 +118,7 @@ _WORDS = {
 _HOLDS_BACK = {"guardrails"}
 """Groups in which an additional entry narrows the permissions."""
 
-_REVIEW = "what it lets through cannot be judged: review it"
+_REVIEW = "its effect cannot be compared: review it"
 _DIGEST_CHARS = 8
 _MOST_SHOWN_CHARS = 200
 
@@ -205,13 +205,13 @@ class _Comparison:
         for way, was_there, index in changes:
             if was_there:
                 path, rule = old[index]
-                yield self._gone(way, path, f"the rule {_rule(rule)} is gone, or is about fewer calls")
+                yield self._gone(way, path, f"the rule {_rule(rule)} was removed, or applies to fewer calls")
             else:
                 path, rule = new[index]
-                yield self._new(way, path, f"a new rule, or one about more calls: {_rule(rule)}")
+                yield self._new(way, path, f"a new rule, or one that applies to more calls: {_rule(rule)}")
         if not changes and [rule for _, rule in old] != [rule for _, rule in new]:
             path = old[0][0] if old else new[0][0]
-            text = "the rules are written otherwise, and mean the same"
+            text = "the rules are written differently, with the same meaning"
             yield self._gone(ChangeDirection.OTHER, path, text) if old else self._new(ChangeDirection.OTHER, path, text)
 
     def _rules(self, manifest: Manifest, agent: str) -> list[tuple[Path, Any]]:

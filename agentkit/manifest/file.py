@@ -47,7 +47,7 @@ class Manifest:
                 continue
             path = _path(key)
             if path in facts:
-                _fail(place, number, f"it states {_shown(key)} for the second time")
+                _fail(place, number, f"it states {_shown(key)} twice")
             facts[path], lines[path] = value, number
         if version is None:
             raise ConfigError(f"{place} is not a manifest: it does not state its format. {_ANEW}")
@@ -79,7 +79,7 @@ class Manifest:
                 tool = rule["tool"]
                 if not any(map(Rule(rule["verdict"], tool).is_about, tools)):
                     meant = suggestion(tool, tools)
-                    yield f"Rule {number} of {agent} is about {tool!r}, and it has no such tool.{meant}"
+                    yield f"Rule {number} of {agent} names {tool!r}, but the agent has no such tool.{meant}"
 
     def follows(self, path: Path) -> int:
         """The line after which a missing fact would be inserted."""
@@ -92,18 +92,18 @@ _ANEW = "Write it again with: agentkit manifest FILE --write MANIFEST"
 def _entries(text: str, place: str) -> Iterator[tuple[int, str, Any]]:
     """The facts of a text with their line numbers. Raises ConfigError for an invalid line."""
     if len(text) > Manifest.MOST_BYTES:
-        raise ConfigError(f"{place} is longer than any manifest, {len(text):,} characters. {_ANEW}")
+        raise ConfigError(f"{place} is too long for a manifest: {len(text):,} characters. {_ANEW}")
     texts = [line.strip() for line in text.split("\n")]
     while texts and not texts[-1]:
         texts.pop()
     if not texts or texts[0] != "{":
-        _fail(place, 1, "a manifest begins with a line that is { and nothing else")
+        _fail(place, 1, "the first line of a manifest must be {")
     if texts[-1] != "}":
-        _fail(place, len(texts), "the file is cut off; its last line is }")
+        _fail(place, len(texts), "the file is cut off: its last line must be }")
     for index, line in enumerate(texts[1:-1], 1):
         is_last = index == len(texts) - 2
         if line.endswith(",") is is_last:
-            _fail(place, index + 1, "a comma is missing" if not is_last else "there is a comma behind the last fact")
+            _fail(place, index + 1, "a comma is missing" if not is_last else "there is a comma after the last fact")
         yield index + 1, *_entry(line.removesuffix(","), place, index + 1)
 
 
@@ -127,7 +127,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _checked_version(value: Any, place: str) -> int:
@@ -160,7 +160,7 @@ def _check_whole(facts: Mapping[Path, Any], place: str) -> None:
             wanted += [("agents", agent, *owner, *key.split("/")) for owner in owners for key in kinds]
     missing = next((path for path in wanted if path not in facts), None)
     if missing:
-        raise ConfigError(f"{place} does not state {_shown(_key(missing))}; lines were taken out of it. {_ANEW}")
+        raise ConfigError(f"{place} does not state {_shown(_key(missing))}; lines are missing. {_ANEW}")
 
 
 def _key(path: Path) -> str:

@@ -20,7 +20,7 @@ _MOST_CALLERS = 16
 
 _DONE = "You can close this page and go back to the program."
 _REFUSED = "The login was refused. You can close this page."
-_UNKNOWN = "This is not the answer that is waited for."
+_UNKNOWN = "This request does not belong to the pending login."
 
 
 class CallbackServer:
@@ -104,15 +104,15 @@ def answer_in(address: str, state: str) -> dict[str, str] | None:
 def code_of(answer: Mapping[str, str]) -> str:
     """Return the authorization code. Raises ToolError if the login was refused."""
     if "error" in answer:
-        raise ToolError(f"The login was refused: {told(answer)}.")
+        raise ToolError(f"The login was refused: {refusal_reason(answer)}.")
     return answer["code"]
 
 
-def told(answer: Mapping[str, object]) -> str:
+def refusal_reason(answer: Mapping[str, object]) -> str:
     """Format an OAuth error in one line: `error`, and `error_description` if present."""
     said = (answer.get("error"), answer.get("error_description"))
     words = [" ".join(each.split()) for each in said if isinstance(each, str) and each.strip()]
-    return visible(": ".join(words)[:_MOST_CHARS].rstrip(".")) or "it does not say why"
+    return visible(": ".join(words)[:_MOST_CHARS].rstrip(".")) or "no reason was given"
 
 
 def _page(status: str, text: str) -> bytes:

@@ -140,7 +140,11 @@ _MOST_DESCRIPTION_CHARS = 8_000
 _MOST_SCHEMA_CHARS = 100_000
 _READ = frozenset(("description", "title", "$comment"))
 _ANYTHING: Mapping[str, Any] = {"type": "object", "properties": {}}
-_UNREAD = "New at the MCP server {server!r} since it was accepted; a person must first read what it says of itself."
+_UNREAD = (
+    "This tool is new at the MCP server {server!r} since its definitions were accepted; a person must review "
+    "its "
+    "description first."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +228,9 @@ class ResourceTool(RemoteTool):
 
 def resource_tools(server: str) -> dict[str, Definition]:
     """Return the built-in tools for reading a server's resources, by their unprefixed names."""
-    uri = {"type": "string", "description": "The URI of a resource, or a template with its places filled in."}
+    uri = {"type": "string", "description": "The URI of a resource, or a URI template with its placeholders filled in."}
     return {
-        "list_resources": Definition("resources/list", f"List what the server {server} offers to read.", _ANYTHING),
+        "list_resources": Definition("resources/list", f"List the resources of the server {server}.", _ANYTHING),
         "read_resource": Definition(
             "resources/read",
             f"Read a resource of the server {server}.",
@@ -241,13 +245,13 @@ def judged(server: str, name: str, change: DefinitionChange | None, level: Safet
     if change is None:
         return Decision(Verdict.ALLOW, "no-rule", f"{name} is as it was accepted of {server!r}.", egress=leaves)
     if change.after is None:
-        return Decision(Verdict.DENY, GONE, f"The MCP server {server!r} does not offer {name} any more.")
+        return Decision(Verdict.DENY, GONE, f"The MCP server {server!r} no longer offers {name}.")
     return Decision(
         Verdict.ASK,
         CHANGED,
         f"The MCP server {server!r} has been changed since it was accepted: {change}",
         evidence=str(change),
-        remedy="When it is as it should be, accept it: `agentkit mcp tools SERVER --accept`, or accept() in Python.",
+        remedy="Review the change and accept it: `agentkit mcp tools SERVER --accept`, or accept() in Python.",
         egress=leaves,
     )
 

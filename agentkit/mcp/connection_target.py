@@ -81,7 +81,7 @@ def variables(wanted: Mapping[str, str] | Iterable[str], host: Mapping[str, str]
     names = list(wanted)
     missing = [name for name in names if name not in host]
     if missing:
-        raise ConfigError(f"environment= names {missing[0]!r}, which is not set.")
+        raise ConfigError(f"environment= names {missing[0]!r}, but it is not set.")
     return {**kept, **{name: host[name] for name in names}}
 
 
@@ -116,10 +116,12 @@ def advice(target: Target, failure: str) -> str:
     if word.endswith(".py"):
         return f"Python starts such a file: [sys.executable, {word!r}] in a program, 'python {word}' at a shell."
     if word.endswith(".json"):
-        return f"The servers of a file are had by connect_file({word!r}), at a shell by --config {word}."
+        return (
+            f"To connect to the servers of a file, use connect_file({word!r}), or --config {word} on the command line."
+        )
     if _ADDRESS.match(word):
-        return "An address begins with https:// or http://."
-    return f"No program {word!r} can be started here: is it installed, and in the PATH?"
+        return "A URL must begin with https:// or http://."
+    return f"The program {word!r} cannot be started. Is it installed, and in the PATH?"
 
 
 def _advice_of_address(url: str, failure: str) -> str:

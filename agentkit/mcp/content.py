@@ -57,7 +57,7 @@ class Prompt:
 def listing(resources: Iterable[Resource]) -> str:
     """Render resources for the model: JSON, one per line."""
     lines = (json.dumps(each.to_dict(), ensure_ascii=False) for each in resources)
-    return "\n".join(lines) or "The server offers nothing to read."
+    return "\n".join(lines) or "The server has no resources."
 
 
 def written(arguments: Mapping[str, Any]) -> dict[str, str]:

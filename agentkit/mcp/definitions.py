@@ -28,7 +28,7 @@ _HINTS = {
     "readOnlyHint": ("only reads", "changes things"),
     "destructiveHint": ("may destroy", "destroys nothing"),
     "idempotentHint": ("may be repeated", "not to be repeated"),
-    "openWorldHint": ("talks to others", "talks to nobody"),
+    "openWorldHint": ("open world", "closed world"),
 }
 
 

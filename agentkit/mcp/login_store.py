@@ -271,7 +271,7 @@ class AllowedHosts:
         if decision.denied or isinstance(parsed, Decision):
             raise self._refusal(decision)
         if not is_sealed(str(parsed)) or (parsed.scheme == "http" and not self._is_local):
-            raise ToolError(f"The login to {self.server} would go to {parsed.host} unencrypted, so it was not tried.")
+            raise ToolError(f"The login to {self.server} would contact {parsed.host} unencrypted, so it was not tried.")
         return parsed
 
     def check(self, url: Url, address: str) -> None:

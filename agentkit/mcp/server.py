@@ -46,8 +46,8 @@ CLIENT: Literal["client"] = "client"
 
 _WHO = "An MCP client"
 _MOST_LISTED = 1_000
-_PUT_OFF = ApproverAnswer(Approval.NO, "It was put off, and a call over MCP cannot wait for it.")
-_REFUSED = ApproverAnswer(Approval.NO, "The person at the client said no.")
+_PUT_OFF = ApproverAnswer(Approval.NO, "The decision was postponed, and a call over MCP cannot wait.")
+_REFUSED = ApproverAnswer(Approval.NO, "The user of the client refused it.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +239,7 @@ def _prompt(given: Any) -> Tool[..., Any]:
     if not isinstance(given, HandoffTarget):
         return given if isinstance(given, Tool) else Tool(given)
     if not isinstance(given.instruction, str):
-        raise ConfigError(f"The instruction of {given.name!r} is written for each run, so it cannot be a prompt.")
+        raise ConfigError(f"The instruction of {given.name!r} is a function, so it cannot be an MCP prompt.")
     instruction = given.instruction
 
     def with_message(message: str = "") -> str:

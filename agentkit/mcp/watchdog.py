@@ -69,7 +69,7 @@ def main(command: Sequence[str], most_line_bytes: int = MOST_LINE_BYTES, grace_s
     if _tell(out, most_line_bytes):
         return program.wait()
     _end(program)
-    os.write(_STDERR, f"It was ended: a message of it was longer than {most_line_bytes:,} bytes.\n".encode())
+    os.write(_STDERR, f"The server was ended: it sent a message longer than {most_line_bytes:,} bytes.\n".encode())
     return TOO_LONG
 
 

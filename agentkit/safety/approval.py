@@ -234,7 +234,7 @@ def _why_not(answer: object) -> str:
     """The reason for the refusal that an answer, exception or missing answer amounts to."""
     match answer:
         case None:
-            return "There is nobody to approve it."
+            return "There is no approver."
         case Exception():
             return f"It could not be approved: the approver failed ({type(answer).__name__}: {answer})."
         case str() if is_mistaken(answer):
@@ -358,7 +358,7 @@ def answered(decision: Decision, answer: ApproverAnswer) -> Decision:
     if answer.approval is not Approval.NO:
         return replace(decision, verdict=Verdict.ALLOW, reason=f"{APPROVED}. {decision.reason}", remedy="")
     why = answer.text or "Approval was refused."
-    remedy = decision.remedy if answer == NOBODY else "Do without it, or ask what to do instead."
+    remedy = decision.remedy if answer == NOBODY else "Continue without it, or ask what to do instead."
     return replace(decision, verdict=Verdict.DENY, reason=f"{sentence(decision.reason)} {sentence(why)}", remedy=remedy)
 
 

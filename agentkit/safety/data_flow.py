@@ -35,7 +35,7 @@ _NOR_GOES_ON = (  # 'Ann' is part of a longer word in Ann-Marie but not in Ann's
 _ALONE = r"(?<![^\s\"'`])", r"(?![^\s\"'`])"
 _JOINED = {"Mn", "Mc", "Me", "Cf"}
 _CAUSES = (Label.UNTRUSTED, Label.PRIVATE)
-_ABOVE = "what the agent above had read"
+_ABOVE = "the conversation of the calling agent"
 _ITSELF = "the call itself"
 _BY_PROVIDER = "a tool that the provider has used"
 
@@ -71,8 +71,8 @@ def judge_flow(
     if not above and _all_written_by_user(messages, arguments) and _other_calls_of(messages, tool) < _MAX_FREE_CALLS:
         return decision
     reason = (
-        f"The call could carry data out of a conversation that has read untrusted text, by {causes[0]}, "
-        f"and private data, by {causes[1]}."
+        f"The call could send private data (read by {causes[1]}) out of a conversation that has read untrusted text "
+        f"(by {causes[0]})."
     )
     if not decision.allowed:
         reason = f"{reason} {decision.reason}"

@@ -112,7 +112,7 @@ class Policy:
 
     def _by_level(self, tool: str, level: SafetyLevel, rule: str) -> Decision:
         if level <= self.level:
-            return Decision(Verdict.ALLOW, BY_LEVEL, f"{tool} is {level.name}, which this agent may use.")
+            return Decision(Verdict.ALLOW, BY_LEVEL, f"{tool} is {level.name}, which is allowed for this agent.")
         effect = _EFFECTS.get(rule, _LEVEL_EFFECTS[level])
         why = f"{tool} {effect}, so it {NEEDS_APPROVAL}"
         return Decision(Verdict.ASK, BY_LEVEL, why, remedy=RAISE_LEVEL.format(level.name.lower()))

@@ -163,13 +163,13 @@ class Rule:
     def __post_init__(self) -> None:
         object.__setattr__(self, "verdict", _checked_verdict(self.verdict))
         if not isinstance(self.tool, str):
-            raise ConfigError(f"A rule names its tool by a text, such as 'run_shell'. Got {self.tool!r:.200}.")
+            raise ConfigError(f"A rule names its tool by a string, such as 'run_shell'. Got {self.tool!r:.200}.")
         if not isinstance(self.where, Mapping):
             raise ConfigError(f"where= takes tests by argument, as in {_WHERE}. Got {self.where!r:.200}.")
         for test, operand in self._all_tests:
             _check_test(test, operand)
             if (self.verdict, test, operand) == (Verdict.ALLOW, _SAID, False):
-                raise ConfigError(f"{self.label!r} would allow what the person has not said; give it said=true.")
+                raise ConfigError(f"{self.label!r} would allow values that the person did not write; set said=true.")
         example = "run_shell" if self.is_about("run_shell") else self.tool
         for examples, should in ((self.match, True), (self.not_match, False)):
             for arguments in examples:
@@ -281,7 +281,7 @@ class Rule:
 
     def decision(self, arguments: Arguments) -> Decision:
         """The decision on a matching call."""
-        reason = self.reason or f"The rule {self.label!r} says so."
+        reason = self.reason or f"The rule {self.label!r} applies."
         evidence = next(
             (value_text(arguments[argument])[:_EVIDENCE_CHARS] for argument in self.where if argument in arguments), ""
         )
@@ -303,7 +303,7 @@ def rules_from(entries: Iterable[Rule | Mapping[str, Any]]) -> tuple[Rule, ...]:
             rules.append(entry if isinstance(entry, Rule) else Rule(**entry))
         except TypeError as error:
             raise ConfigError(
-                f"{entry!r:.200} is not a valid rule: {str(error).rstrip('.')}. The fields are those of agentkit.Rule."
+                f"{entry!r:.200} is not a valid rule: {str(error).rstrip('.')}. See agentkit.Rule for the fields."
             ) from None
     return tuple(rules)
 

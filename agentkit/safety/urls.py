@@ -294,7 +294,9 @@ def _read_host(written: str) -> str | Decision:
         if written.isascii() and isinstance(_address(written), IPv4Address):
             return written
         remedy = "Write an address as four decimal numbers, or use the name of the host."
-        return _denial("url.numeric-host", f"{written} is a number that programs read differently.", written, remedy)
+        return _denial(
+            "url.numeric-host", f"{written} is a number that programs interpret differently.", written, remedy
+        )
     return ".".join(labels)
 
 
@@ -302,7 +304,7 @@ def _labels(written: str) -> list[str]:
     """The labels of a host name, or an IPv6 address as a single label. Raises ValueError."""
     if written.startswith("["):
         if "%" in written:
-            raise ValueError("a zone is for this machine only")
+            raise ValueError("a zone index is valid on this machine only")
         return [str(IPv6Address(written[1:-1]))]
     host = written.lower() if written.isascii() else _punycode(written)
     labels = host.removesuffix(".").split(".")
@@ -318,7 +320,7 @@ def _punycode(written: str) -> str:
     import idna
 
     if unicodedata.normalize("NFKC", written) != written or "\N{IDEOGRAPHIC FULL STOP}" in written:
-        raise ValueError("it is written in characters that stand for others")
+        raise ValueError("it contains compatibility characters")
     return idna.encode(written.lower()).decode("ascii")
 
 
@@ -382,7 +384,9 @@ def _span(url: str) -> str:
 
 
 def _remedy(url: Url) -> str:
-    return f"Fetch from the public web, or let the developer name it: allow_hosts=['{_authority(url.host, url.port)}']."
+    return (
+        f"Fetch from the public web, or let the developer allow it: allow_hosts=['{_authority(url.host, url.port)}']."
+    )
 
 
 def _denial(rule: str, reason: str, evidence: str, remedy: str = "Fetch from the public web.") -> Decision:

@@ -58,8 +58,8 @@ class Gate:
         os.set_blocking(wrapped.stderr, False)
         with contextlib.suppress(BlockingIOError):
             words = os.read(wrapped.stderr, _MAX_FAILURE_BYTES).decode("utf-8", "replace").strip()
-            raise SandboxError(f"The sandbox cannot be put up: {words or 'bubblewrap died'}.")
-        raise SandboxError("The sandbox cannot be put up: bubblewrap died.")
+            raise SandboxError(f"The sandbox cannot be started: {words or 'bubblewrap died'}.")
+        raise SandboxError("The sandbox cannot be started: bubblewrap died.")
 
     def open(self) -> None:
         """Let the shell continue; if it has died, its exit status shows that."""

@@ -125,7 +125,7 @@ def _client() -> Any:
     given = docker.utils.kwargs_from_env()
     where = given.get("base_url") or ""
     if where and not _LOCAL.match(where):
-        raise SandboxError(f"The Docker daemon at {where} runs on another machine, where the workspace is not.")
+        raise SandboxError(f"The Docker daemon at {where} runs on another machine, which cannot access the workspace.")
     scheme, _, path = (where or docker.constants.DEFAULT_UNIX_SOCKET).partition("://")
     if scheme.endswith("unix"):
         # The package leaves its socket open where nobody listens.

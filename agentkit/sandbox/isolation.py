@@ -65,8 +65,8 @@ class Boundary:
         """Raise SandboxError if a strong boundary is required and this one is weak."""
         if isolation == "required" and not self.is_strong:
             raise SandboxError(
-                f"The isolation that is required cannot be had on this machine: no {_enumerated([*self.missing])}. "
-                f"What can be had is {self.describe()}."
+                f"The required isolation is not available on this machine: no {_enumerated([*self.missing])}. "
+                f"Available: {self.describe()}."
             )
 
 

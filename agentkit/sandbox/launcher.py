@@ -31,7 +31,7 @@ main(int(sys.argv[2]), int(sys.argv[3]))
 
 _START_SECONDS, _REPLY_SECONDS = 30.0, 5.0
 _READ_BYTES = 65_536
-_NOT_TAKEN = "The code asked for something, and did not take the answer."
+_NOT_TAKEN = "The code made a request and did not read the response."
 
 
 def start_isolated(

@@ -118,7 +118,8 @@ def command_view(
     place = os.path.realpath(folder)
     if not os.path.isdir(place) or place == "/":
         raise SandboxError(
-            f"{folder!r} cannot be the workspace of a command: it must be a folder, and not all of them."
+            f"{folder!r} cannot be the workspace of a command: it must be a folder other than the root of the file "
+            "system."
         )
     environment = settings.environment()
     homes = people_homes()

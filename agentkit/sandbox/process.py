@@ -190,7 +190,7 @@ def run_command(
     except UnicodeEncodeError:
         is_valid = False
     if not is_valid:
-        raise SandboxError("The command contains a NUL character or half of one (a lone surrogate), so it was not run.")
+        raise SandboxError("The command contains a NUL character or a lone surrogate, so it was not run.")
     boundary = command_boundary(confinement)
     boundary.require(confinement.isolation)
     with _commands.one_more():
@@ -233,7 +233,7 @@ def _run_attempts(
                 raise SandboxError(f"The command was not run: {why}.")
             return job, _run_once(job, boundary, cancellation, others)
     raise SandboxError(
-        "The sandbox cannot be put up: files that must be hidden are being moved or replaced. Try again later."
+        "The sandbox cannot be started: files that must be hidden are being moved or replaced. Try again later."
     )
 
 

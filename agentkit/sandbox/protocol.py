@@ -30,10 +30,10 @@ def decode(body: bytes) -> dict[str, str]:
         start = place + _LENGTH
         place = start + int.from_bytes(body[place:start], "big")
         if place > len(body):
-            raise ValueError("The frame is cut short.")
+            raise ValueError("The frame is truncated.")
         words.append(body[start:place].decode("utf-8", "surrogateescape"))
     if len(words) % 2:
-        raise ValueError("The frame has a name without a text.")
+        raise ValueError("The frame has a name without a value.")
     return dict(zip(words[::2], words[1::2], strict=True))
 
 

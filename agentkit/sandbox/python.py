@@ -370,7 +370,7 @@ def _verdict(frames: list[dict[str, str]], limits: ProcessLimits) -> _Verdict:
         return _Verdict("failed", error=f"The sandbox broke down: {failure}", kind="sandbox")
     if code < 0:
         return _signalled(-code, limits)
-    return _Verdict("failed", error=f"It ended its process (exit code {code}) before it was done.", kind="raised")
+    return _Verdict("failed", error=f"It ended its process (exit code {code}) before it finished.", kind="raised")
 
 
 def _claimed(claim: dict[str, str], limits: ProcessLimits) -> _Verdict:
@@ -390,7 +390,7 @@ def _claimed(claim: dict[str, str], limits: ProcessLimits) -> _Verdict:
 
 def _signalled(signal: int, limits: ProcessLimits) -> _Verdict:
     if signal == _CPU_SIGNAL:
-        sentence = f"It timed out: it computed for more than {limits.timeout_seconds:g} seconds."
+        sentence = f"It timed out: it ran for more than {limits.timeout_seconds:g} seconds."
         return _Verdict("timed_out", error=sentence, kind="limit")
     if signal == _CALL_SIGNAL:
         return _Verdict(
@@ -428,9 +428,7 @@ def _guard_packages() -> list[str]:
     """The package folders of the guard, which are mounted in the worker. Raises SandboxError if they are missing."""
     found = find_spec("RestrictedPython")
     if found is None or not found.submodule_search_locations:
-        raise SandboxError(
-            "The guard for Python needs a package that is missing: pip install 'RestrictedPython>=9,<10'"
-        )
+        raise SandboxError("The Python guard needs a missing package: pip install 'RestrictedPython>=9,<10'")
     return [os.path.realpath(folder) for folder in found.submodule_search_locations]
 
 

@@ -57,7 +57,7 @@ class _HostChannel:
         """
         asked = protocol.encode(tool=name, arguments=arguments)
         if self._is_waiting:
-            raise RuntimeError("an earlier call was cut off, and no more calls can be made")
+            raise RuntimeError("an earlier call was interrupted, so no more calls can be made")
         self._is_waiting = True
         protocol.send(self._asks, asked)
         reply = protocol.receive(self._replies)
@@ -104,4 +104,6 @@ def _plain(value: Any) -> Any:
         return sorted(value, key=repr)
     if type(value).__module__ in _AS_TEXT:
         return value.isoformat() if hasattr(value, "isoformat") else str(value)
-    raise TypeError(f"a {type(value).__name__} cannot be given to a tool: give texts, numbers, lists and dictionaries")
+    raise TypeError(
+        f"a {type(value).__name__} cannot be passed to a tool: pass strings, numbers, lists and dictionaries"
+    )

@@ -196,7 +196,7 @@ class _Search:
         if self._left < 0:
             self._unsearched = "it has too many files to search for secrets"
         elif time.monotonic() > self._deadline:
-            self._unsearched = "to search it for secrets takes too long"
+            self._unsearched = "searching it for secrets takes too long"
         if listing.is_notable:
             self._note(path, listing, zone)
         for name, below in listing.folders:
@@ -235,7 +235,7 @@ class _Search:
             status = os.lstat(path)
         except OSError as error:
             if error.errno not in _GONE:
-                self._unsearched = f"a file of it cannot be looked at ({error.strerror})"
+                self._unsearched = f"a file of it cannot be examined ({error.strerror})"
             return
         if stat.S_ISLNK(status.st_mode):
             self._links.append(path)
@@ -249,7 +249,7 @@ class _Search:
                 self._locked_links[path] = os.readlink(path)
         except OSError as error:
             if error.errno not in _GONE:
-                self._unsearched = f"a file of it cannot be looked at ({error.strerror})"
+                self._unsearched = f"a file of it cannot be examined ({error.strerror})"
             return
         found[path] = _identity(status)
 

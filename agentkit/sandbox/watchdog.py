@@ -264,7 +264,7 @@ class _Watch:
 
 def out_of_memory(limits: ProcessLimits) -> str:
     """The message for a program that exceeded its memory limit."""
-    return f"It ran out of memory: it may have {_megabytes(limits.memory_bytes)}."
+    return f"It ran out of memory: the limit is {_megabytes(limits.memory_bytes)}."
 
 
 def _megabytes(count: int) -> str:

@@ -200,7 +200,7 @@ class A2AExecutor:
             if run:
                 _, waiting = conversation.waiting(run)
                 if not waiting:
-                    raise HTTPError(409, "This task does not wait for an answer any more.", code="not_waiting")
+                    raise HTTPError(409, "This task no longer waits for an answer.", code="not_waiting")
                 try:
                     answers, note = _answers(message.parts, waiting), _BOTH
                 except HTTPError as error:
@@ -459,7 +459,7 @@ class A2AAgent:
         here = [each for each in card.supported_interfaces if _origin(each.url) == _origin(self._url)]
         if not here:
             which = ", ".join(each.url for each in card.supported_interfaces) or "none"
-            raise RunError(f"The card at {self._url} names no interface on that server: {which}.")
+            raise RunError(f"The card at {self._url} lists no interface on that server: {which}.")
         del card.supported_interfaces[:]
         card.supported_interfaces.extend(here)
         config = ClientConfig(httpx_client=connection, supported_protocol_bindings=["JSONRPC", "HTTP+JSON"])
@@ -490,7 +490,7 @@ class _RemoteTask:
             except ValueError:
                 raise ConfigError("Resume with a result of this agent, or its text.") from None
         elif not isinstance(work, str):
-            raise ConfigError(f"The prompt of an A2A agent is a text. Got {work!r:.200}.")
+            raise ConfigError(f"The prompt of an A2A agent must be a string. Got {work!r:.200}.")
 
     def request(self) -> Any:
         """The message of the prompt, or of the answers."""
@@ -594,7 +594,7 @@ def _words(said: Any) -> str:
         return "yes" if said else "no"
     if isinstance(said, str):
         return str(said)
-    raise ConfigError(f"This task waits for a text. Got {said!r:.200}.")
+    raise ConfigError(f"This task waits for a string. Got {said!r:.200}.")
 
 
 def _payload(said: Any, pending: Pending) -> dict[str, Any]:

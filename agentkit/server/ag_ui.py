@@ -353,7 +353,7 @@ def _page_result(message: Any) -> str:
 def _resumed(entry: ResumeEntry, pending: Pending) -> Any:
     """The answer in an entry of `resume`. Raises HTTPError if it does not fit the interrupt."""
     if entry.status == "cancelled":
-        return "The user gave no answer." if pending.needs_answer else False
+        return "The user did not answer." if pending.needs_answer else False
     return answer_of(entry.payload, pending)
 
 

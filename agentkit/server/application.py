@@ -235,12 +235,9 @@ def _head(scope: Scope) -> Head:
 
 
 async def _not_found(_request: Request, error: Exception) -> _Sending:
-    text = (
-        "There is nothing here. What there is: /v1/chat/completions, /v1/models, /ag-ui, /a2a, the page at /, "
-        "and /dashboard."
-    )
+    text = "Not found. Available: /v1/chat/completions, /v1/models, /ag-ui, /a2a, the page at /, and /dashboard."
     return _Sending(HTTPError(getattr(error, "status_code", 404), text, code="not_found").reply)
 
 
 async def _broken(_request: Request, _error: Exception) -> _Sending:
-    return _Sending(HTTPError(500, "The server failed; its log says why.", code="server_error").reply)
+    return _Sending(HTTPError(500, "Internal server error; the server's log has details.", code="server_error").reply)

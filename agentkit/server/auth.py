@@ -41,7 +41,7 @@ _HOST = re.compile(r"(?:\[(?P<six>[0-9a-f:.]{2,45})\]|(?P<name>[a-z0-9][a-z0-9.-
 _ORIGIN = re.compile(rf"(?P<scheme>https?)://{_HOST.pattern}", re.IGNORECASE)
 _FREE_OF_ORIGIN = {"same-origin", "none"}
 _STRANGER = (
-    "Show the token that this server was started with: Authorization: Bearer TOKEN. "
+    "Send the token that this server was started with: Authorization: Bearer TOKEN. "
     "`agentkit serve` prints it with the address of the page."
 )
 
@@ -58,7 +58,7 @@ class Head:
         """The value of a header; None if it is missing. Raises HTTPError if it occurs more than once."""
         values = self.headers.get(name, ())
         if len(values) > 1:
-            raise HTTPError(400, f"The header {name} is there {len(values)} times.", code="invalid_header")
+            raise HTTPError(400, f"The header {name} occurs {len(values)} times.", code="invalid_header")
         return values[0] if values else None
 
 
@@ -115,8 +115,8 @@ class RequestAuth:
         match = _HOST.fullmatch(host)
         name = "" if match is None else (match["six"] or match["name"]).lower()
         if not (name in self._hosts or _is_address(name)):
-            remedy = "Ask for an address in numbers or localhost, or name the host when the server is started."
-            raise HTTPError(403, f"This server is not called {host[:100]!r}. {remedy}", code="unknown_host")
+            remedy = "Use an IP address or localhost, or allow the host when the server is started."
+            raise HTTPError(403, f"The host {host[:100]!r} is not allowed. {remedy}", code="unknown_host")
         return host
 
     def _check_origin(self, head: Head, host: str) -> None:
@@ -128,7 +128,7 @@ class RequestAuth:
         site = head.one("sec-fetch-site")
         is_opened = head.method == "GET" and head.path in self._open  # any site can link to the page
         if not is_own or not (is_opened or site is None or site in _FREE_OF_ORIGIN):
-            raise HTTPError(403, "Pages of other origins may not ask this server.", code="foreign_origin")
+            raise HTTPError(403, "Requests from other origins are not allowed.", code="foreign_origin")
 
     def _is_signed_in(self, head: Head) -> bool:
         """Whether cookie and key are both correct; both are always compared, so that timing reveals nothing."""

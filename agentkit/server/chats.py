@@ -111,7 +111,7 @@ class Chat:
         entries = self._agent.session.entries
         prompts = [entry.milestone.prompt for entry in entries if isinstance(entry.milestone, RunStarted)]
         if not prompts:
-            raise HTTPError(409, "This conversation has no prompt to ask again.", code="not_known")
+            raise HTTPError(409, "This conversation has no prompt to repeat.", code="not_known")
         llm = self._agent.llm
         self._agent = self._agent.within(self._agent.session.without_last_run())
         self._agent.approve, self._agent.llm = self._ask, llm
@@ -150,7 +150,7 @@ class Chat:
         with self._lock:
             question = self.questions.pop(mark, None) if isinstance(mark, str) else None
         if question is None or not question.answer.set_running_or_notify_cancel():
-            raise HTTPError(409, "This question does not wait for an answer any more.", code="not_waiting")
+            raise HTTPError(409, "This question no longer waits for an answer.", code="not_waiting")
         question.answer.set_result(said)
 
     async def undo(self, record: str) -> str:

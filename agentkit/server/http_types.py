@@ -52,11 +52,11 @@ class HTTPRequest:
             async with asyncio.timeout(seconds):
                 body = await self._body(most_bytes)
         except TimeoutError:
-            raise HTTPError(408, f"The body did not come within {seconds:g} seconds.", code="too_slow") from None
+            raise HTTPError(408, f"The body did not arrive within {seconds:g} seconds.", code="too_slow") from None
         try:
             document = json.loads(body, parse_constant=_refused)
         except (ValueError, RecursionError):
-            raise HTTPError(400, "The body is no JSON that can be read.", code="invalid_json") from None
+            raise HTTPError(400, "The body is not valid JSON.", code="invalid_json") from None
         if not isinstance(document, dict):
             raise HTTPError(400, "The body must be a JSON object.", code="invalid_json")
         return document

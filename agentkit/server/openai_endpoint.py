@@ -140,12 +140,12 @@ _MEANINGLESS: Mapping[str, tuple[Any, ...]] = {
 """Parameters that would change the answer, with the values that have no effect; null never has."""
 
 _REASONS = {
-    "n": "there is one answer",
+    "n": "the server returns one answer",
     "tools": "the agent's own tools run on the server and are judged there",
     "functions": "the agent's own tools run on the server and are judged there",
     "tool_choice": "the agent chooses among its own tools",
     "function_call": "the agent chooses among its own tools",
-    "response_format": "what the agent answers was decided where it was made (output_type=)",
+    "response_format": "the output type is set by the agent (output_type=)",
 }
 
 
@@ -168,7 +168,7 @@ def wishes_of(document: Mapping[str, Any], model: str) -> CompletionRequest:
     """Parse a request to the agent called `model`. Raises HTTPError."""
     asked = document.get("model")
     if asked != model:
-        text = f"The model {str(asked)[:100]!r} does not exist here; the agent is called {model!r}."
+        text = f"The model {str(asked)[:100]!r} does not exist; the agent is named {model!r}."
         raise HTTPError(404, text, code="model_not_found", parameter="model")
     ignored = _ignored(document)
     stream, options = document.get("stream") or False, document.get("stream_options") or {}
@@ -188,7 +188,7 @@ def _ignored(document: Mapping[str, Any]) -> tuple[str, ...]:
     for name, value in document.items():
         if value is None or name in _READ | _IGNORED or value in _MEANINGLESS.get(name, ()):
             continue
-        why = _REASONS.get(name, "this endpoint does not know it")
+        why = _REASONS.get(name, "it is unknown to this endpoint")
         text = f"The parameter {name[:100]!r} is not supported here: {why}."
         raise HTTPError(400, text, code="unsupported_parameter", parameter=name[:100])
     return tuple(sorted(name for name in document if name in _IGNORED and document[name] is not None))
@@ -300,7 +300,7 @@ class Completions:
     async def model(self, asked: HTTPRequest) -> HTTPResponse:
         """Describe the agent as a model. Raises HTTPError for another name."""
         if asked.path.get("model") != self.agent.name:
-            text = f"The model does not exist; the agent is called {self.agent.name!r}."
+            text = f"The model does not exist; the agent is named {self.agent.name!r}."
             raise HTTPError(404, text, code="model_not_found", parameter="model")
         return reply_of(self._model)
 
@@ -447,7 +447,7 @@ def refusal_of(error: AgentKitError) -> HTTPError:
     """Convert the error of a run to an OpenAI error. Clients do not see the text of a program's exception."""
     cause = error.__cause__
     if type(error) is RunError and cause is not None and not isinstance(cause, AgentKitError | ValueError):
-        return HTTPError(500, "The run was ended by an error of the program.", code="server_error")
+        return HTTPError(500, "The run was ended by an internal error.", code="server_error")
     status, code = next((status, code) for kind, status, code in _STATUSES if isinstance(error, kind))
     headers = {}
     if isinstance(error, RateLimited) and error.retry_after_seconds is not None:

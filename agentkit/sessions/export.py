@@ -106,8 +106,8 @@ def first(messages: Sequence[Message], count: int | None) -> Sequence[Message]:
     before = max(place for place in places if place < count)
     behind = min(place for place in places if place > count)
     raise SessionError(
-        f"Between message {count} and the next, a tool call would be separated from its result."
-        f" Fork at {before} or at {behind}."
+        f"Between message {count} and the next, a tool call would be separated from its result. Fork at {before} or "
+        f"{behind}."
     )
 
 

@@ -33,10 +33,10 @@ INTERRUPTED = "The run was interrupted before this call had a result; whether it
 
 _WAITS = "This call waits for a person and has no result yet."
 _PASSED_OVER = (
-    "The conversation was passed to {} by another call of the same response, and only the first handoff of a response "
-    "counts; {} was not asked."
+    "The conversation was handed off to {} by another call of the same response, and only the first handoff of a "
+    "response counts; {} was not called."
 )
-_NOT_BEGUN = "The run was interrupted before this call was begun; it has not taken effect."
+_NOT_BEGUN = "The run was interrupted before this call started; it has not taken effect."
 
 
 @dataclass(slots=True)

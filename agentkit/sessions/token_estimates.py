@@ -108,8 +108,9 @@ def tokens_of(entry: Entry) -> int:
         case ToolMessage(call_id, name, content):
             tokens = tokens_in(f"{call_id}{name}{content}")
             tokens += _content_tokens(entry.beside)
-        case ToolSpec(name, description, parameters, strict_parameters):
-            tokens = tokens_in(name) + tokens_in(description) + _schema_tokens(strict_parameters or parameters)
+        case ToolSpec(name, description, parameters, strict):
+            schema = parameters if strict is None or callable(strict) else strict
+            tokens = tokens_in(name) + tokens_in(description) + _schema_tokens(schema)
         case OutputSchema(name, schema):
             tokens = tokens_in(name) + _schema_tokens(schema)
         case _:

@@ -116,7 +116,9 @@ def _protocol(request: RecordedRequest) -> _Protocol:
     found = (protocol for path, protocol in _PROTOCOLS.items() if request.path.endswith(path))
     protocol = next(found, None)
     if protocol is None:
-        raise ScriptError("No words answer a request for vectors: give embeddings= fail(...), raw(...) or drop().")
+        raise ScriptError(
+            "A text cannot answer an embeddings request: pass embeddings=, or queue fail(...), raw(...) or drop()."
+        )
     return protocol
 
 

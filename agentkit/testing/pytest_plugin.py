@@ -39,7 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--record",
         choices=("none", "once", "all"),
         default="none",
-        help="agentkit cassettes: 'none' replays (default), 'once' records what has none yet, 'all' records anew.",
+        help="agentkit cassettes: 'none' replays (default), 'once' records missing cassettes, 'all' records all again.",
     )
 
 
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     vars(fixtures)[_NAME] = pytest.fixture(cassette)
     config.pluginmanager.register(fixtures, "agentkit-fixtures")
     config.addinivalue_line(
-        "markers", "cassette(name): answer from cassettes/NAME.cassette what agentkit asks in this test."
+        "markers", "cassette(name): replay cassettes/NAME.cassette for the model requests and tool calls of this test."
     )
 
 

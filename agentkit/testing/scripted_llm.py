@@ -52,10 +52,12 @@ def call(name: str, arguments: Mapping[str, Any] | str | None = None, /, **named
     """
     if isinstance(arguments, str):
         if named:
-            raise TypeError("Give the arguments as a text or by name, not both")
+            raise TypeError("Pass the arguments as a string or by name, not both")
         return ToolCall("", name, arguments)
     if not isinstance(arguments, Mapping | None):
-        raise TypeError(f'The arguments of a call have names: call("{name}", name=value). Got {arguments!r:.200}')
+        raise TypeError(
+            f'Arguments of a call must be passed by name: call("{name}", name=value). Got {arguments!r:.200}'
+        )
     return ToolCall("", name, json.dumps({**(arguments or {}), **named}, ensure_ascii=False))
 
 
@@ -94,7 +96,7 @@ def response_of(saying: object) -> Response:
         case [ToolCall(), *_] if all(isinstance(entry, ToolCall) for entry in saying):
             return say("", *cast("Sequence[ToolCall]", saying))
     raise TypeError(
-        f"{saying!r} is no line of a script. A line is a text, call(...), a list of calls, say(...), an "
+        f"{saying!r} is not a valid script line. A line is a string, call(...), a list of calls, say(...), an "
         "AssistantMessage, a Response, or a function from the request to a line."
     )
 
@@ -150,7 +152,7 @@ class Script(Generic[_Asked, _Line]):
         self._taken = 0
         self._lock = Lock()
         if repeat and not self._lines:
-            raise ValueError("There is no line to repeat")
+            raise ValueError("The script has no line to repeat")
 
     def take(self, request: _Asked) -> tuple[int, _Line]:
         """The number of the request, counted from 1, and its line. Raises ScriptError if all lines are used."""
@@ -304,7 +306,7 @@ class ScriptedLLM(LLM):
             self.done()
 
     def __getstate__(self) -> Never:
-        raise TypeError("A ScriptedLLM cannot be copied or pickled: two of them would say the same lines")
+        raise TypeError("A ScriptedLLM cannot be copied or pickled: the copies would return the same lines")
 
 
 def _prepared(line: Any) -> Response | BaseException:

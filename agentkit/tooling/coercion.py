@@ -12,6 +12,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
+from agentkit.text_encoding import lazy_pattern
 from agentkit.tooling.strict_schema import PYTHON, SUMMED, Schema, referred
 
 _MOST_DATE_CHARS = 60
@@ -23,7 +24,7 @@ _MONTH = (
 _DAY, _YEAR = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?", r"(?P<year>\d{4})"
 _WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,?\s+)?"
 _DATES = tuple(
-    re.compile(_WEEKDAY + pattern, re.IGNORECASE)
+    lazy_pattern(_WEEKDAY + pattern, re.IGNORECASE)
     for pattern in (
         rf"{_YEAR}(?P<mark>[-/.])(?P<month>\d{{1,2}})(?P=mark){_DAY}(?!\d)",
         r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)(?!\d)",
@@ -32,14 +33,14 @@ _DATES = tuple(
     )
 )
 _YEAR_LAST = re.compile(r"(?P<one>\d{1,2})(?P<mark>[-/.])(?P<other>\d{1,2})(?P=mark)(?P<year>\d{4})(?!\d)")
-_LENGTH = re.compile(
+_LENGTH = lazy_pattern(
     r"((?:[1-9]\d{0,2}(?:,\d{3})+|\d+)(?:\.\d+)?)\s*"
     r"(weeks?|w|days?|d|hours?|hrs?|h|minutes?|mins?|(?-i:m)|seconds?|secs?|s)(?![a-z])",
     re.IGNORECASE,
 )
-_LENGTHS = re.compile(rf"{_LENGTH.pattern}(?:\s*,?\s*(?:\band\s+)?{_LENGTH.pattern})*", re.IGNORECASE)
+_LENGTHS = lazy_pattern(rf"{_LENGTH.pattern}(?:\s*,?\s*(?:\band\s+)?{_LENGTH.pattern})*", re.IGNORECASE)
 _SECONDS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
-_TIME = re.compile(
+_TIME = lazy_pattern(
     r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?P<fraction>\.\d{1,6})?)?)?\s*(?P<half>[ap]\.?m\.?)?"
     r"\s*(?P<zone>Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?",
     re.IGNORECASE,
@@ -120,8 +121,8 @@ def _time(text: str) -> str | None:
     return f"{clock}{found['fraction'] or ''}{zone}"
 
 
-_FENCE = re.compile(r"```\w*[ \t\r]*\n")
-_FOREIGN = re.compile(
+_FENCE = lazy_pattern(r"```\w*[ \t\r]*\n")
+_FOREIGN = lazy_pattern(
     r"""(?P<double>"(?:[^"\\]|\\.)*+(?:"|\\?\Z)) | '(?P<single>(?:[^'\\]|\\.)*+)(?:'|\\?\Z) | (?P<comma>,)(?=\s*[}\])])
     | (?P<word>\b(?:True|False|None)\b) | (?P<name>(?<![\w$.+-])[\w$-]++(?=\s*:)) | (?P<bracket>[()])
     | (?P<remark>//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))""",
@@ -129,7 +130,7 @@ _FOREIGN = re.compile(
 )
 _PYTHON_LITERALS = {"True": "true", "False": "false", "None": "null", "(": "[", ")": "]"}
 _JSON_SCALARS = frozenset({str, int, float, bool, type(None)})
-_ESCAPED = re.compile(r'\\(.)|(")', re.DOTALL)
+_ESCAPED = lazy_pattern(r'\\(.)|(")', re.DOTALL)
 
 
 _decode = json.JSONDecoder(strict=False).decode
@@ -259,11 +260,11 @@ def first_sentence(error: Exception) -> str:
     return str(error).partition("\n")[0].partition(". ")[0]
 
 
-_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE](?P<exponent>[+-]?\d+))?")
-_LISTED = re.compile(r"[+-]?(?:0|[1-9]\d*)(?:\.\d+)?")
-_HEAD = re.compile(r"[+-]?\d{1,3}")
-_GROUP = re.compile(r"\d{3}(?:\.\d+)?")
+_GROUPED = lazy_pattern(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
+_NUMBER = lazy_pattern(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE](?P<exponent>[+-]?\d+))?")
+_LISTED = lazy_pattern(r"[+-]?(?:0|[1-9]\d*)(?:\.\d+)?")
+_HEAD = lazy_pattern(r"[+-]?\d{1,3}")
+_GROUP = lazy_pattern(r"\d{3}(?:\.\d+)?")
 _MOST_CHARS = 400
 _MOST_EXPONENT = 30
 
@@ -331,10 +332,10 @@ UNCLEAR = object()
 
 _MOST_NODES = 100
 _MOST_REMEMBERED_CHARS = 100
-_SIGNS = re.compile(r"[\s_'\"-]+")
+_SIGNS = lazy_pattern(r"[\s_'\"-]+")
 _NULLS = frozenset({"null", "none", "nil", "undefined", "n/a", ""})
 _PARTED = frozenset({"anyOf", "oneOf", "$ref"})
-_QUALIFIED = re.compile(r"\s*<?(?:\w+\.)+(?P<name>\w+)(?:: .*>)?\s*")
+_QUALIFIED = lazy_pattern(r"\s*<?(?:\w+\.)+(?P<name>\w+)(?:: .*>)?\s*")
 
 
 def written_at(schema: Schema, path: Iterable[str | int]) -> list[Schema]:

@@ -10,42 +10,44 @@ import types
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from agentkit.text_encoding import lazy_pattern
+
 _PARAMETERS = r"Args|Arguments|Parameters|Params|Keyword [Aa]rg(?:ument)?s|Other [Pp]arameters|Attributes"
 _OTHERS = r"Returns?|Yields?|Raises|Examples?|Notes?|Usage|See Also|References|Warnings?|Todo|Side Effects"
 _HEADING = r"^(?P<indent>[ \t]*)(?:#+[ ]*(?:{0}):?|\*\*(?:{0}):?\*\*:?|(?:{0}):)[ \t]*$"
-_START = re.compile(_HEADING.format(rf"{_PARAMETERS}|Returns?|Yields?|Raises|Examples?"), re.MULTILINE)
-_RETURNED = re.compile(_HEADING.format(r"Returns?|Yields?"), re.MULTILINE)
-_ABOUT = re.compile(_HEADING.format(_PARAMETERS), re.MULTILINE)
-_ANY = re.compile(_HEADING.format(f"{_PARAMETERS}|{_OTHERS}"), re.MULTILINE)
-_WORDS = re.compile(
+_START = lazy_pattern(_HEADING.format(rf"{_PARAMETERS}|Returns?|Yields?|Raises|Examples?"), re.MULTILINE)
+_RETURNED = lazy_pattern(_HEADING.format(r"Returns?|Yields?"), re.MULTILINE)
+_ABOUT = lazy_pattern(_HEADING.format(_PARAMETERS), re.MULTILINE)
+_ANY = lazy_pattern(_HEADING.format(f"{_PARAMETERS}|{_OTHERS}"), re.MULTILINE)
+_WORDS = lazy_pattern(
     r"^(?P<indent>[ \t]*)(?:#+[ ]*|\*\*)?[^\n:\uff1a]{1,40}(?:\*\*)?[:\uff1a](?:\*\*)?[ \t]*$", re.MULTILINE
 )
-_RULED = re.compile(
+_RULED = lazy_pattern(
     r"^(?P<indent>[ \t]*)(?P<name>(?:Other )?Parameters|Attributes|Returns|Raises|Examples|Notes):?[ \t]*\n"
     r"[ \t]*[-=~]{3,}[ \t]*$",
     re.MULTILINE,
 )
-_RULED_ARGS = re.compile(r"^(?P<indent>[ \t]*)Arg(?:ument)?s:?[ \t]*\n[ \t]*[-=~]{3,}[ \t]*$", re.MULTILINE)
-_BESIDE = re.compile(rf"^(?P<indent>[ \t]*)(?P<heading>(?:{_PARAMETERS}):)[ \t]+(?P<entry>\S.*)$", re.MULTILINE)
-_BROKEN = re.compile(
+_RULED_ARGS = lazy_pattern(r"^(?P<indent>[ \t]*)Arg(?:ument)?s:?[ \t]*\n[ \t]*[-=~]{3,}[ \t]*$", re.MULTILINE)
+_BESIDE = lazy_pattern(rf"^(?P<indent>[ \t]*)(?P<heading>(?:{_PARAMETERS}):)[ \t]+(?P<entry>\S.*)$", re.MULTILINE)
+_BROKEN = lazy_pattern(
     r"^[ \t]*+(?:[-*+][ ]++)?[`*]*+\w[\w`*]*+[ ]*+(?:\n[ \t]++)?"
     r"\((?:[^()]++|\([^()]*+\))*+\)[`*]*+[ ]*+(?:\n[ \t]++)?:",
     re.MULTILINE,
 )
-_NAMED = re.compile(r"^:(\w+):(?=\s)", re.MULTILINE)
-_ROLE = re.compile(r"^(?=:[\w.+:-]+:`)", re.MULTILINE)
-_FIELD = re.compile(r"^[:@][a-z]+\b[^:\n]*:", re.MULTILINE)
-_AFTERWORD = re.compile(r"\n[ \t]*\n(?=\S)")
-_UNPARTED = re.compile(r"^[ \t]*@param[ \t]+\w+(?=[ \t]+[^:\s])", re.MULTILINE)
-_ENTRY = re.compile(
+_NAMED = lazy_pattern(r"^:(\w+):(?=\s)", re.MULTILINE)
+_ROLE = lazy_pattern(r"^(?=:[\w.+:-]+:`)", re.MULTILINE)
+_FIELD = lazy_pattern(r"^[:@][a-z]+\b[^:\n]*:", re.MULTILINE)
+_AFTERWORD = lazy_pattern(r"\n[ \t]*\n(?=\S)")
+_UNPARTED = lazy_pattern(r"^[ \t]*@param[ \t]+\w+(?=[ \t]+[^:\s])", re.MULTILINE)
+_ENTRY = lazy_pattern(
     r"""(?P<indent>[ \t]*+)(?:[-*+][ ]++)?
     (?P<names>[`*]*+\w[\w`*]*+(?:[ ]*+,[ ]*+[`*]*+\w[\w`*]*+)*+)[ ]*+
     (?:\((?:[^()]++|\([^()]*+\))*+\)|\{[^}]*+\}|<[^>]*+>|\[[^\]]*+\])?[`*]*+[ ]*+
     (?::|\uff1a|--|(?<=[ ])[-\u2013\u2014][ ])(?P<text>.*)""",
     re.VERBOSE,
 )
-_NEXT_TEXT = re.compile(r"\n*+(?P<line>[^\n]*+)")
-_LINE = re.compile(r"\n(?P<line>[^\n]*+)")
+_NEXT_TEXT = lazy_pattern(r"\n*+(?P<line>[^\n]*+)")
+_LINE = lazy_pattern(r"\n(?P<line>[^\n]*+)")
 
 
 def usual(docstring: str, names: Collection[str] = ()) -> str:
@@ -177,10 +179,10 @@ def _told(names: list[str], lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 _MOST_CHARS = 80
-_STATED = re.compile(
+_STATED = lazy_pattern(
     rf"""^[ \t]*+(?:
     (?:[-*+][ ]++)?[`*]*+(?P<entry>\w++)[`*]*+[ ]*+
-        [(<{{](?P<beside>[^()<>\n]{{1,{_MOST_CHARS}}})[)>}}][`*]*+[ ]*+(?::|--)
+        [(<{{](?P<bracketed>[^()<>\n]{{1,{_MOST_CHARS}}})[)>}}][`*]*+[ ]*+(?::|--)
     | (?P<ruled>\w++)[ ]*+:[ ](?P<behind>[^\n:.]{{1,{_MOST_CHARS}}})$
     | [:@]type[ ]++(?P<field>\w++):[ ]*+(?P<said>[^\n]{{1,{_MOST_CHARS}}})$
     | :param[ ]++(?P<before>[^\n:]{{1,{_MOST_CHARS}}}?)[ ]++(?P<named>\w++):
@@ -188,11 +190,11 @@ _STATED = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 _PLACES = (("entry", "beside"), ("ruled", "behind"), ("field", "said"), ("named", "before"))
-_REMARK = re.compile(r"[,;]?\s*\b(?:optional\b(?!\[)|required\b|default).*$", re.IGNORECASE)
-_CHOICES = re.compile(r"\s*\|\s*|\s+or\s+|,\s*(?:or\s+)?(?![^\[]*\])")
-_LIST = re.compile(r"(?:list|array|sequence)(?: of |\[)(?P<inner>[\w| ]+)\]?", re.IGNORECASE)
-_OPTIONAL = re.compile(r"(?:typing\.)?(?P<kind>Optional|Union)\[(?P<inner>.+)\]")
-_DICT = re.compile(r"(?:dict|mapping)\[.+\]", re.IGNORECASE)
+_REMARK = lazy_pattern(r"[,;]?\s*\b(?:optional\b(?!\[)|required\b|default).*$", re.IGNORECASE)
+_CHOICES = lazy_pattern(r"\s*\|\s*|\s+or\s+|,\s*(?:or\s+)?(?![^\[]*\])")
+_LIST = lazy_pattern(r"(?:list|array|sequence)(?: of |\[)(?P<inner>[\w| ]+)\]?", re.IGNORECASE)
+_OPTIONAL = lazy_pattern(r"(?:typing\.)?(?P<kind>Optional|Union)\[(?P<inner>.+)\]")
+_DICT = lazy_pattern(r"(?:dict|mapping)\[.+\]", re.IGNORECASE)
 _TYPES: dict[str, Any] = {
     **dict.fromkeys(("str", "string", "strings", "text"), str),
     **dict.fromkeys(("int", "ints", "integer", "integers"), int),

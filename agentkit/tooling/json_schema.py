@@ -197,10 +197,10 @@ def refuse_what_is_around(schema: Any) -> None:
     whole = schema.get("function", schema)
     inside = _DEFINED & whole.keys() if isinstance(whole, dict) and isinstance(whole.get("name"), str) else ()
     for name in inside:
-        raise TypeError(f"it is the definition of a tool: give what stands under {name!r}")
+        raise TypeError(f"it is a tool definition: pass its {name!r}")
     bare = [name for name, inner in schema.items() if name not in _WITH_SCHEMAS and _is_described(inner)]
     if bare and "properties" not in schema:
-        raise TypeError(f"{bare[0]!r} stands where a keyword should: write {{'properties': {{{bare[0]!r}: ...}}}}")
+        raise TypeError(f"{bare[0]!r} is not a keyword of JSON Schema: write {{'properties': {{{bare[0]!r}: ...}}}}")
 
 
 def _refuse_lost(schema: Any, root: Schema) -> None:
@@ -208,7 +208,10 @@ def _refuse_lost(schema: Any, root: Schema) -> None:
     reference = schema.get("$ref") if isinstance(schema, dict) else None
     if isinstance(reference, str) and reference.startswith(_OPENAPI_PREFIX) and "components" not in root:
         own = f"#/$defs/{reference.rpartition('/')[2]}"
-        raise TypeError(f"it refers to {reference!r}, which is not in it: put that under '$defs', and {own!r} here")
+        raise TypeError(
+            f"it refers to {reference!r}, which it does not contain: add the schema under '$defs', and "
+            f"refer to it as {own!r}"
+        )
     for inner in _inside(schema):
         _refuse_lost(inner, root)
 
@@ -397,7 +400,7 @@ def checked_against(schema: Schema, arguments: reading.Arguments, tool_name: str
     try:
         return reading.settled(given, functools.partial(_fitting, asked), optional, asked, tool_name)
     except RecursionError:  # definitions that refer to one another, each a level deeper
-        raise BadArguments(f"The arguments of {tool_name} cannot be checked: its schema leads too deep.") from None
+        raise BadArguments(f"The arguments of {tool_name} cannot be checked: its schema nests too deeply.") from None
 
 
 def closed(schema: Schema) -> Schema:

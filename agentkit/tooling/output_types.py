@@ -180,11 +180,11 @@ def _refuse_what_is_no_type(kind: Any) -> None:
     if isinstance(kind, type) or get_origin(kind) is not None or is_named or kind in (None, typing.Any):
         return
     if isinstance(kind, str):
-        why = "it is a text; give the type itself, without quotes"
+        why = "it is a string; pass the type itself, without quotes"
     elif isinstance(kind, dict):
-        why = "it is a dictionary; a JSON schema goes to LLM.complete(output_schema=...)"
+        why = "it is a dictionary; pass a JSON schema to LLM.complete(output_schema=...)"
     elif inspect.isroutine(kind):
-        why = "it is a function; give the type of what it returns"
+        why = "it is a function; pass the type that it returns"
     else:
         why = f"it is an object of the class {type(kind).__name__}, not a type"
     raise ConfigError(f"{kind!r:.100} cannot be the type of an answer ({why}); {_USE}")
@@ -372,7 +372,9 @@ class OutputType(Generic[_T]):
         if self._validator is None:
             return ""
         schema = json.dumps(self._strict or self._whole, ensure_ascii=False, separators=(",", ":"))
-        return f"Answer with JSON only, without words or a fence around it. It must fit this JSON schema:\n{schema}"
+        return (
+            "Answer with JSON only, without text or a code fence around it. It must match this JSON schema:\n" + schema
+        )
 
     def parse(self, text: str) -> _T:
         """Parse the JSON answer of a model, also in a code fence or embedded in prose.

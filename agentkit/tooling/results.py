@@ -132,7 +132,7 @@ def text_of(value: object) -> str:
     try:
         return str(value)
     except Exception as error:
-        return f"({type(value).__name__}, whose text cannot be had: {type(error).__name__})"
+        return f"({type(value).__name__}: its text representation failed with {type(error).__name__})"
 
 
 def _bounded(text: str, room: int, clean: Callable[[str], str]) -> tuple[str, bool]:
@@ -202,8 +202,8 @@ class _Renderer:
             self.was_cut = True
             return _CUT, 3
         is_secret = not part.url.startswith("data:") and self._clean(part.url) != part.url
-        too_many = f"it is one of more than {_MOST_SHOWN[kind]}" if number > _MOST_SHOWN[kind] else ""
-        fault = "a secret is in its address" if is_secret else too_many
+        too_many = f"more than {_MOST_SHOWN[kind]} were returned" if number > _MOST_SHOWN[kind] else ""
+        fault = "its URL contains a secret" if is_secret else too_many
         try:
             self.shown += [] if fault else [part.checked()]
         except ValueError as error:
@@ -467,8 +467,8 @@ def returned(
         content = clean(content)
     status = "truncated" if was_cut and status == "ok" else status
     whole = _whole(value, clean) if was_cut and max_chars < _MOST_WHOLE_CHARS else None
-    told = _without_secrets(decision, clean)
-    result = ToolResult(tool_name, status, content, value, error, told, seconds, labels, whole)
+    public_decision = _without_secrets(decision, clean)
+    result = ToolResult(tool_name, status, content, value, error, public_decision, seconds, labels, whole)
     return replace(result, images=images_in(shown), files=files_in(shown)) if shown else result
 
 
@@ -498,7 +498,7 @@ def fault(
 ) -> ToolResult:
     """Build the result of a call that raised: `TypeName: message`, or only the message of a ToolError."""
     status: Status = next((status for kind, status in _STATUS_OF if isinstance(error, kind)), "failed")
-    return replace(failure(tool_name, told(error), status, decision), seconds=seconds, labels=labels)
+    return replace(failure(tool_name, error_message(error), status, decision), seconds=seconds, labels=labels)
 
 
 def denial(tool_name: str, decision: Decision) -> ToolResult:
@@ -515,7 +515,7 @@ def objection(decision: Decision) -> str:
     return f"{sentence(decision.reason)} {decision.remedy}".strip() if decision.remedy else decision.reason
 
 
-def told(error: Exception) -> str:
+def error_message(error: Exception) -> str:
     """Describe an exception without traceback."""
     message = text_of(error)
     if isinstance(error, ToolError) and message:

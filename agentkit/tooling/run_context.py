@@ -157,8 +157,8 @@ def with_context(arguments: Mapping[str, Any], parameters: Sequence[Parameter], 
     for parameter in missing:
         if parameter.required:
             raise ConfigError(
-                f"Tool {tool!r} gets {parameter.name!r}, a RunContext, from the run of an agent. "
-                f"Elsewhere call it with {parameter.name}=RunContext(...) beside its arguments."
+                f"Tool {tool!r} receives {parameter.name!r}, a RunContext, from an agent's run. Outside a run, pass "
+                f"{parameter.name}=RunContext(...) in addition to its arguments."
             )
     return arguments
 
@@ -218,8 +218,8 @@ def check_value(value: Any, parameters: Sequence[Parameter], whose: str) -> None
         if parameter.required and not _fits(value, kind):
             given = "no context" if value is None else f"a context of type {type(value).__name__}"
             raise ConfigError(
-                f"{whose} needs a {kind.__name__} from its run, which was given {given}. "
-                "Give it with each run, agent.run(prompt, context=...), or to the agent, Agent(context=...)."
+                f"{whose} needs a {kind.__name__} as the context of its run, which has {given}. Pass it to each run, "
+                f"agent.run(prompt, context=...), or to the agent, Agent(context=...)."
             )
 
 
@@ -260,8 +260,8 @@ class ToolCondition:
     def __post_init__(self) -> None:
         if not is_told_of_run(self.function):
             raise ConfigError(
-                "when= takes a function of nothing or of one value, the RunContext, that returns True or False; a tool "
-                f"that is never to be offered is left out. Got {self.function!r:.200}."
+                "when= takes a function without parameters, or of a RunContext, that returns True or False. To never "
+                "offer a tool, leave it out of tools=. Got {self.function!r:.200}."
             )
 
 

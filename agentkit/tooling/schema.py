@@ -7,6 +7,7 @@ import enum
 import functools
 import inspect
 import json
+import math
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -180,9 +181,7 @@ def plain_forms(parameters: Sequence[Parameter]) -> tuple[PlainType, ...] | None
 def plain_schema(parameters: Sequence[Parameter], forms: Sequence[PlainType]) -> Schema:
     """Build the JSON schema of plain parameters."""
     properties = {
-        parameter.name: form.schema
-        if parameter.required
-        else {"default": _plain_value(parameter.default), **form.schema}
+        parameter.name: form.schema if parameter.required else {**_written_default(parameter.default), **form.schema}
         for parameter, form in zip(parameters, forms, strict=True)
     }
     required = [parameter.name for parameter in parameters if parameter.required]
@@ -190,9 +189,11 @@ def plain_schema(parameters: Sequence[Parameter], forms: Sequence[PlainType]) ->
     return {**schema, "required": required} if required else schema
 
 
-def _plain_value(default: Any) -> Any:
-    """Return a default as written in a schema."""
-    return default.value if isinstance(default, Enum) else default
+def _written_default(default: Any) -> Schema:
+    """Return a default as written in a schema; JSON has no infinite numbers."""
+    if isinstance(default, float) and not math.isfinite(default):
+        return {}
+    return {"default": default.value if isinstance(default, Enum) else default}
 
 
 def exact(parameters: Sequence[Parameter], forms: Sequence[PlainType], given: dict[str, Any]) -> dict[str, Any] | None:
@@ -234,7 +235,7 @@ def generator(base: type) -> Any:
 def refuse_lazy(core_schema: Any) -> None:
     """Raise TypeError if pydantic would produce one-shot iterators, which a judge would use up unchecked."""
     if _is_lazy(core_schema):
-        raise TypeError("a generator can be read only once; let it be a list")
+        raise TypeError("a generator can be read only once; use a list")
 
 
 def adapter_of(kind: Any) -> TypeAdapter[Any]:
@@ -430,15 +431,16 @@ class FunctionParameters:
     @functools.cached_property
     def json_schema(self) -> Schema:
         """The JSON schema of the arguments: a closed object."""
+        is_plain = self._plain is not None
         schema = self._rich.json_schema() if self._plain is None else plain_schema(self._parameters, self._plain)
         texts = self._documentation.parameters
         for parameter, name in zip(self._parameters, schema["properties"], strict=True):
             text = parameter.text or texts.get(parameter.name)
-            if text and self._plain is not None:  # only the docstring of an enum could provide another description
+            if text and is_plain:  # only the docstring of an enum could provide another description
                 schema["properties"][name]["description"] = text
             elif text:
                 schema["properties"][name].setdefault("description", text)
-        return tidied(schema)
+        return schema if is_plain else tidied(schema)
 
     @functools.cached_property
     def strict_schema(self) -> Schema | None:
@@ -545,7 +547,7 @@ class _RichParameters:
         required = self._schema.get("required", ())
         accepted = [_accepted_names(self._model, field) for field in self._fields]
         if len(self._properties) < len(self._fields):
-            raise ConfigError(f"Tool {tool_name!r}: two of its parameters are given by the same alias.")
+            raise ConfigError(f"Tool {tool_name!r}: two of its parameters have the same alias.")
         self._optional = [name for names in accepted if names[0] not in required for name in names]
 
     def json_schema(self) -> Schema:
@@ -626,7 +628,7 @@ def _built(
     model = create_model("Arguments", __config__=config, **definitions)
     model.model_rebuild(_types_namespace=names)
     if model.model_fields.keys() != fields.keys():
-        raise TypeError("it is no type of a parameter")
+        raise TypeError("it cannot be the type of a parameter")
     adapter = adapter_of(model)
     schema = json_schema_of(adapter)
     refuse_lazy(adapter.core_schema)

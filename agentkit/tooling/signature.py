@@ -164,7 +164,7 @@ def signature_of(function: Callable[..., Any], tool_name: str, *, without_first:
         signature = inspect.signature(function)
     except (ValueError, TypeError) as error:
         raise ConfigError(
-            f"Tool {tool_name!r} has no signature to read; wrap it in a function of your own, or use Tool.from_schema."
+            f"Tool {tool_name!r} has no readable signature. Wrap it in a function, or use Tool.from_schema."
         ) from error
     except NameError as error:
         raise ConfigError(f"Tool {tool_name!r} has an annotation that cannot be resolved: {error}.") from error
@@ -283,7 +283,7 @@ def _resolved(hint: Any, name: str, function: Callable[..., Any], tool_name: str
         ) from error
     except UNRESOLVABLE as error:
         raise ConfigError(
-            f"Tool {tool_name!r}: the annotation {hint!r} of parameter {name!r} is no type ({error})."
+            f"Tool {tool_name!r}: the annotation {hint!r} of parameter {name!r} is not a type ({error})."
         ) from error
 
 

@@ -55,7 +55,7 @@ UNCONFIRMED = "unconfirmed"
 """The rule of the decision on a direct destructive call without confirmation."""
 
 _CONFIRM = (
-    "If you mean it, confirm this one call in your code: tool.confirmed(...), or tool.invoke({...}, confirm=True)."
+    "If this is intended, confirm this one call in your code: tool.confirmed(...), or tool.invoke({...}, confirm=True)."
 )
 
 
@@ -77,14 +77,16 @@ def judgment(
         if run is not None:
             decide = of_run.bound(judge, run)
         elif of_run.parameter.required:
-            return Decision(Verdict.ASK, "no-run", f"The judge of {name} looks at the run, and here there is none.")
+            return Decision(
+                Verdict.ASK, "no-run", f"The judge of {name} needs a run, and this call is not part of one."
+            )
     try:
         decision = decide(copied(arguments))
     except Exception as error:
-        return Decision(Verdict.DENY, "judge-failed", f"The judge of {name} failed ({told(error)}).")
+        return Decision(Verdict.DENY, "judge-failed", f"The judge of {name} failed ({error_message(error)}).")
     if isinstance(decision, Decision):
         return decision
-    reason = f"The judge of {name} gave {type(decision).__name__} instead of a Decision."
+    reason = f"The judge of {name} returned {type(decision).__name__} instead of a Decision."
     return Decision(Verdict.DENY, "judge-failed", reason)
 
 
@@ -332,7 +334,8 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
     @functools.cached_property
     def spec(self) -> ToolSpec:
         """The tool definition sent to the model."""
-        return ToolSpec(self.name, self.description, self._parameters.json_schema, self._parameters.strict_schema)
+        strict = functools.partial(getattr, self._parameters, "strict_schema")
+        return ToolSpec(self.name, self.description, self._parameters.json_schema, strict)
 
     def to_openai_tool(self) -> dict[str, Any]:
         """Return the tool in the chat completions format: `{"type": "function", "function": {…}}`."""
@@ -476,8 +479,8 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
 
         Uses the judge's `touched` method.
         """
-        told = getattr(self._judge, "touched", None)
-        return None if told is None else told(arguments)
+        touched = getattr(self._judge, "touched", None)
+        return None if touched is None else touched(arguments)
 
     def preview(self, arguments: Mapping[str, Any]) -> CallPreview:
         """Predict the effect of a call with validated arguments, using the judge's `preview` method if it has one."""
@@ -536,10 +539,10 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
             self.__dict__.pop("_parameters", None)
 
     def __setattr__(self, attribute: str, value: object) -> NoReturn:
-        raise AttributeError(f"Tool {self.name!r} never changes; make another one instead of setting {attribute!r}.")
+        raise AttributeError(f"Tool {self.name!r} is immutable. Create another tool instead of setting {attribute!r}.")
 
     def __delattr__(self, attribute: str) -> NoReturn:
-        raise AttributeError(f"Tool {self.name!r} never changes; {attribute!r} cannot be deleted.")
+        raise AttributeError(f"Tool {self.name!r} is immutable: {attribute!r} cannot be deleted.")
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r}, level={self.level.name})"
@@ -666,9 +669,11 @@ def _bare(function: Any) -> Any:
     if isinstance(function, staticmethod | classmethod):
         return function.__func__
     if isinstance(reflection.innermost(function), Tool):
-        raise ConfigError(f"{function!r} is a tool already; use it as it is, or make a tool of its function.")
+        raise ConfigError(f"{function!r} is already a tool. Use it directly, or create a tool from its function.")
     if isinstance(function, type):
-        raise ConfigError(f"{function.__name__} is a class, and a tool is a function; wrap what it does in a function.")
+        raise ConfigError(
+            f"{function.__name__} is a class, and a tool must be a function. Wrap its behaviour in a function."
+        )
     if not callable(function):
         raise ConfigError(f"{function!r} cannot be called, so it cannot be a tool; with options write @tool(name=...).")
     return function

@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 
 _WANTED = "tools= takes tools, e.g. tools=core_tools or tools=[my_function]"
 _NO_TOOLS: tuple[tuple[Any, str], ...] = (
-    (str | bytes, "got the text {0!r}; give the tool itself, not its name"),
-    (Mapping, "got a dictionary; a tool described by a JSON schema is made with Tool.from_schema"),
-    (type, "got the class {0.__name__}; give a function, or a method of an instance"),
-    (types.ModuleType, "got the module {0.__name__}; name the functions in it"),
+    (str | bytes, "got the string {0!r}; pass the tool itself, not its name"),
+    (Mapping, "got a dictionary; to create a tool from a JSON schema, use Tool.from_schema"),
+    (type, "got the class {0.__name__}; pass a function, or a method of an instance"),
+    (types.ModuleType, "got the module {0.__name__}; pass the functions in it"),
 )
 
 _GIVING = ("as_tool", "as_tools")
@@ -212,14 +212,14 @@ def _told_twice(tools: Sequence[AnyTool], searchable: frozenset[str]) -> str:
     name, same = first.name, [each for each in tools if each.name == first.name]
     if any(each.function != first.function for each in same):
         return (
-            f"Two tools are named {name!r}; leave one out, as .without({name!r}) does of a collection, or give one "
-            "of yours another name: Tool(function, name=...)."
+            f"Two tools are named {name!r}; remove one with .without({name!r}), or rename one of yours: "
+            f"Tool(function, name=...)."
         )
     if name not in searchable:
-        return f"The tool {name!r} is given twice; leave it out of one of the collections: .without({name!r})."
+        return f"The tool {name!r} is given twice. Remove it from one of the collections: .without({name!r})."
     return (
-        f"The tool {name!r} is given twice, and is to be searched for once: a tool is searched for or told of at once. "
-        f"Leave it out of one of them: tools.only({name!r}) + tools.without({name!r}).searchable()."
+        f"The tool {name!r} is given twice, once as a searchable tool: a tool is either searchable or always listed. "
+        f"Remove it from one of the collections: tools.only({name!r}) + tools.without({name!r}).searchable()."
     )
 
 
@@ -264,7 +264,7 @@ def _alone(item: Any, searchable: set[str]) -> list[AnyTool]:
 def _wrapped(function: Callable[..., Any]) -> AnyTool:
     """Wrap a function as a tool. From Python 3.13, a classmethod tool arrives as a bound method of that tool."""
     if isinstance(function, types.MethodType) and function.__name__ in _GIVING:
-        raise ConfigError(f"{function.__qualname__} gives tools when it is called. Write: {function.__name__}()")
+        raise ConfigError(f"{function.__qualname__} returns tools when it is called. Write: {function.__name__}()")
     if isinstance(function, types.MethodType) and isinstance(function.__func__, Tool):
         return function.__func__.__get__(function.__self__)
     if isinstance(getattr(function, "__self__", None), Toolset):

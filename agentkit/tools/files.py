@@ -97,7 +97,7 @@ class FileJudge:
         except Blocked as error:
             return _outside(path, error)
         except ToolError as error:
-            return Verdict.ALLOW, self.access, f"Nothing can be touched by it: {error}", ""
+            return Verdict.ALLOW, self.access, f"It cannot access any file: {error}", ""
         why = hiding(self.workspace)
         hidden = why(name) or why(place)
         if hidden:
@@ -178,7 +178,7 @@ def checking(workspace: Workspace, path: str, access: Access) -> Check:
 def refuse_moved(path: str, place: str) -> None:
     """Raise Blocked if a path leads elsewhere than when rules were matched against it."""
     if EXPECTED.get().get(path, place) != place:
-        raise Blocked(f"{shown(path)} leads elsewhere now than when this call was judged. Make the call again.")
+        raise Blocked(f"{shown(path)} points to another file than when this call was judged. Make the call again.")
 
 
 def _outside(path: str, error: Blocked) -> tuple[Verdict, str, str, str]:
@@ -193,7 +193,7 @@ def _secrecy(path: str, hidden: str) -> str:
 
 
 def _led_astray(path: str, later: str) -> str:
-    return f"{shown(path)} leads through a link to a protected place: {later}."
+    return f"{shown(path)} leads through a symbolic link to a protected path: {later}."
 
 
 MOST_LISTED = 1_000
@@ -202,7 +202,7 @@ MOST_LISTED = 1_000
 _READ_CHARS = 300_000
 _MOST_MATCHES = 200
 _SEARCH_SECONDS = 5.0
-_OF_DOCUMENT = "This is the text of the document, which cannot be edited as text."
+_OF_DOCUMENT = "This is the extracted text of the document; the document cannot be edited as text."
 
 Result = dict[str, Any]
 
@@ -395,7 +395,9 @@ def _failure(error: ToolError | MissingExtra) -> Result:
 
 def _remarks(written: WriteResult) -> Result:
     others = written.before.links - 1
-    notes = [f"The file had {others:,} more name(s) as a hard link; there it is as it was."] if others > 0 else []
+    notes = (
+        [f"The file had {others:,} more name(s) as hard links, which still have the old content."] if others > 0 else []
+    )
     notes += [written.note] if written.note else []
     return {"note": " ".join(notes)} if notes else {}
 

@@ -78,12 +78,12 @@ class HostedTool(Tool[..., NoReturn]):
 
 def _run_by_provider() -> NoReturn:
     """A tool that the provider runs."""
-    raise ConfigError("This tool is run by the provider while it answers, and by nobody else: give it to an Agent.")
+    raise ConfigError("This tool is run by the provider only, while it answers. Pass it to an Agent.")
 
 
 def _checked(kind: object) -> str:
     if not isinstance(kind, str) or not kind.strip():
-        raise ConfigError(f"HostedTool(...) takes the type of the tool, as 'web_search' is one. Got {kind!r:.200}.")
+        raise ConfigError(f"HostedTool(...) takes the type of the tool, such as 'web_search'. Got {kind!r:.200}.")
     known = {name.replace("_", ""): name for name in ("web_search", *_LEVELS)}.get(re.sub(r"[\W_]", "", kind.lower()))
     if known not in (None, kind):
         raise ConfigError(f"No provider has a tool of the type {kind!r}. Did you mean HostedTool({known!r})?")
@@ -97,8 +97,8 @@ def _check_search(settings: Mapping[str, Any]) -> None:
         not isinstance(domain, str) or "://" in domain for domain in domains
     ):
         raise ConfigError(
-            "allowed_domains= takes a list of host names without a scheme, e.g. ['who.int'], below which the search "
-            f"stays. Got {domains!r:.200}."
+            "allowed_domains= takes a list of host names without a scheme, e.g. ['who.int'], to which the search is "
+            "restricted. Got {domains!r:.200}."
         )
     if not isinstance(place, Mapping):
         raise ConfigError(

@@ -22,11 +22,12 @@ def ask_user_tool(ask: Ask | None = None) -> Tool[..., Any]:
     def ask_user(question: str) -> str | Awaitable[str]:
         """Ask the person you work for a question, and wait for the answer.
 
-        Use it when you cannot go on without knowing: a choice that is theirs, a detail that nothing else tells. Do not
-        ask what you can find out yourself, and ask everything that you need in one question.
+        Use it when you cannot continue without the answer: a choice that is theirs, or a detail that is available
+        nowhere else. Do not ask for information that you can find yourself, and ask for everything you need in one
+        question.
 
         Args:
-            question: The question, with what the person must know to answer it.
+            question: The question, with the information that the person needs to answer it.
 
         Returns:
             The person's answer, in their own words.
@@ -48,7 +49,7 @@ def tell_user_tool(tell: Tell | None = None) -> Tool[..., Any]:
         The answer itself does not belong here.
 
         Args:
-            message: What the person is told, in a sentence or two.
+            message: The message, in a sentence or two.
         """
         return None if tell is None else tell(message)
 

@@ -31,7 +31,7 @@ _MANY_DIGITS, _LARGE_EXPONENT = re.compile(r"[0-9.]{18}"), re.compile(r"[eE][+-]
 _LONE_CHARACTER = re.compile("[\ud800-\udfff]")
 
 _NOTES = {
-    "duplicate": "Duplicate key {examples}: the last value of each object was kept",
+    "duplicate": "Duplicate key {examples}: the last value was used",
     "tiny": "Too small for a float and read as 0: {examples}",
     "rounded": "More digits than a float holds, so rounded: {examples}",
     "surrogate": "Half of a surrogate pair, replaced by U+FFFD: {examples}",
@@ -48,14 +48,14 @@ _FAULTS = {
     "Unterminated string": "this string has no closing double quote",
     "Invalid control character": r"a control character must be escaped: \n for a line break, \t for a tab, else \u00XX",
     "Invalid \\uXXXX": r"\u needs exactly four hexadecimal digits",
-    "Invalid \\escape": r"a backslash stands before one of \" \\ / b f n r t u: double it when it means itself",
+    "Invalid \\escape": r"after a backslash comes one of \" \\ / b f n r t u: write two for a literal backslash",
     "Illegal trailing comma": "remove the comma before the closing bracket",
 }
 
 _REMEDIES = (
     ("", r"\Z", "close what is open, or pass the whole text"),
     ("", "['\N{LEFT SINGLE QUOTATION MARK}-\N{DOUBLE LOW-9 QUOTATION MARK}]", 'write " around keys and strings'),
-    ("", r"//|/\*|#", "remove the comment, JSON has none"),
+    ("", r"//|/\*|#", "remove the comment: JSON has no comments"),
     ("", r"`|~~~", "remove the Markdown code fence around the JSON"),
     ("", r"\.\.\.", "leave out the dots, and give every value"),
     ("", r'\\"', "leave out the backslashes before the quotes"),
@@ -67,9 +67,9 @@ _REMEDIES = (
     ("Expecting ':'", r"", "put a colon between key and value"),
     ("Expecting ','", r"[\[{\"\w.-]", "put a comma before it, or a backslash before a quote that belongs to the text"),
     ("Extra", r"[\[{\"\d-]", "put several documents into one list"),
-    ("Extra", r"\w", "leave out the text behind the JSON"),
+    ("Extra", r"\w", "leave out the text after the JSON"),
     ("Expecting value", r"(?i:true|false|none|null)\b", "write true, false and null in lower case"),
-    ("Expecting value", r"(undefined|nan|inf)\b", "write null where there is no number"),
+    ("Expecting value", r"(undefined|nan|inf)\b", "write null for a missing number"),
     ("Expecting value", r"[+.-]", "write a number as in 0.5 or -2"),
     ("Expecting value", r"\w", "put words in double quotes, and leave out the text around the JSON"),
 )
@@ -175,7 +175,7 @@ class _JSONParser:
         return int(literal)
 
     def _constant(self, literal: str) -> NoReturn:
-        self._refuse(literal, "is no JSON value: write null, or put it in double quotes")
+        self._refuse(literal, "is not a JSON value: write null, or put it in double quotes")
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         value = dict(pairs)
@@ -224,7 +224,7 @@ def _explain(error: json.JSONDecodeError) -> str:
     if not error.msg.startswith(("Expecting", "Extra")):
         return f"{place}: {fault}."
     if _MALFORMED_NUMBER.match(text, position):
-        return f"{place}: the number goes wrong here; write it as in 12, -0.5 or 1e6, without leading zeros."
+        return f"{place}: the number is invalid here; write it as in 12, -0.5 or 1e6, without leading zeros."
     found = repr(text[position : position + 12]) if position < len(text) else "nothing more"
     rows = (
         words

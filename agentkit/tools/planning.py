@@ -28,7 +28,7 @@ _STEP = {
     "properties": {"step": {"type": "string"}, "status": {"type": "string", "enum": ["pending", "active", "done"]}},
     "required": ["step", "status"],
 }
-_STEPS = {"type": "array", "items": _STEP, "description": "All steps in order. One is active at a time."}
+_STEPS = {"type": "array", "items": _STEP, "description": "All steps in order. At most one step is active at a time."}
 
 
 def _update_plan(steps: list[dict[str, str]]) -> str:

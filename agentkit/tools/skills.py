@@ -66,7 +66,7 @@ def skill_tools(*folders: str | Path, labels: Iterable[Label | str] = ()) -> Too
     for folder in folders:
         for skill in _skills_in(Path(folder)):
             if skill.name in skills:
-                raise ConfigError(f"Two skills are called {skill.name!r}: name one of them otherwise in its {FILE}.")
+                raise ConfigError(f"Two skills are named {skill.name!r}: rename one of them in its {FILE}.")
             skills[skill.name] = skill
     if not skills:
         raise ConfigError("skill_tools() takes folders with skills, such as skill_tools('skills').")
@@ -85,8 +85,8 @@ class _SkillReader:
         name = {"type": "string", "enum": list(self._skills), "description": f"The skill.\n{listed}"}
         yield Tool.from_schema(
             "load_skill",
-            "Read how something is done well, before doing it. When a task is what one of these skills is for, load "
-            "that skill first and follow its instructions; do not guess them.",
+            "Load the instructions of a skill before starting a task. When a task matches the description of a skill, "
+            "load that skill first and follow its instructions; do not guess them.",
             {"type": "object", "properties": {"name": name}, "required": ["name"]},
             self.load_skill,
             labels=self._labels,
@@ -116,7 +116,7 @@ class _SkillReader:
 def _skills_in(folder: Path) -> Iterator[Skill]:
     """Yield the skill in the folder itself, or those directly below it, by name."""
     if not folder.is_dir():
-        raise ConfigError(f"There is no folder {str(folder)!r} with skills.")
+        raise ConfigError(f"The skills folder {str(folder)!r} does not exist.")
     places = [folder] if (folder / FILE).is_file() else [each.parent for each in sorted(folder.glob(f"*/{FILE}"))]
     if not places:
         raise ConfigError(f"No folder in {str(folder)!r} has a {FILE}; a skill is a folder with such a file.")
@@ -138,12 +138,14 @@ def _skill_at(place: Path) -> Skill:
     fields, text = dict(_fields_in(lines[:ends])), "\n".join(lines[ends + 1 :]).strip()
     description = " ".join(fields.get("description", "").split())
     if not description:
-        raise ToolError("it has no description, which says when it is of use.")
+        raise ToolError("it has no description, which must state when to use it.")
     if len(description) > _MOST_DESCRIPTION_CHARS:
-        raise ToolError(f"its description has {len(description):,} characters, of at most {_MOST_DESCRIPTION_CHARS:,}.")
+        raise ToolError(
+            f"its description has {len(description):,} characters; at most {_MOST_DESCRIPTION_CHARS:,} are allowed."
+        )
     name = " ".join(fields.get("name", "").split()) or place.resolve().name
     if len(name) > _MOST_NAME_CHARS or not name.isprintable():
-        raise ToolError(f"its name is a text of at most {_MOST_NAME_CHARS} characters that can be seen: {name[:99]!r}")
+        raise ToolError(f"its name must have at most {_MOST_NAME_CHARS} characters, all visible: {name[:99]!r}")
     return Skill(name, description, text, root)
 
 
@@ -158,7 +160,7 @@ def _text_in(root: Root, path: str) -> str:
     try:
         return found.content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise ToolError(f"{path!r} is no text in UTF-8.") from None
+        raise ToolError(f"{path!r} is not UTF-8 text.") from None
 
 
 def _fields_in(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -173,7 +175,7 @@ def _fields_in(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
         elif not line.strip() or line.startswith((" ", "\t", "- ", "#")):
             rest.append(line)
         else:
-            raise ToolError(f"line {number} of {FILE} is no `name: value`: {line[:80]!r}")
+            raise ToolError(f"line {number} of {FILE} is not of the form `name: value`: {line[:80]!r}")
     if name:
         yield name, _value(first, rest)
 
@@ -194,5 +196,5 @@ def _value(first: str, rest: Sequence[str]) -> str:
     try:
         value, _ = json.JSONDecoder().raw_decode(text)
     except ValueError:
-        raise ToolError(f"a text in quotes does not end, or holds what none may: {text[:80]}") from None
+        raise ToolError(f"a quoted string has no closing quote, or contains an invalid escape: {text[:80]}") from None
     return str(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
@@ -44,19 +45,18 @@ _MAX_LISTED = 10
 _FILE_CHANGES = ("shell.writes", "shell.undoable")
 """The rules of commands that change nothing but files of the workspace."""
 _MOVED = (
-    "It moved or deleted {}, which was put back: other branches and tags are changed only by a command that a person "
-    "has approved."
+    "It moved or deleted {}, which was restored: other branches and tags can be changed only by a command that a "
+    "person has approved."
 )
 _LOST_OBJECTS = (
-    "It deleted objects of the git repository {0} ({1:,} files of {0}/objects): commits and files that git kept are "
-    "gone, and undo cannot bring them back."
+    "It deleted objects of the git repository {0} ({1:,} files of {0}/objects): commits and files stored in git are "
+    "gone, and undo cannot restore them."
 )
 _GIT = re.compile(r"\bgit\b")
 _MAX_RESTORABLE = 1_000
-_FENCED = re.compile(
-    r"\s*^(?P<fence>`{3,}|~{3,})[ \t]*(python3?|py|ipython)?[ \t]*\r?\n(?P<code>((?!(?P=fence)).*\n)*?)(?P=fence)\s*",
-    re.IGNORECASE | re.MULTILINE,
-)
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w.+-]*)[^`\n]*")
+_PYTHON = frozenset({"", "python", "python3", "py", "ipython"})
+_LONG_STRINGS = ('"""', "'''")
 _STATEFUL = "Variables, functions\nand imports of earlier calls are there, unless a result says that they are lost."
 _KEPT = "All variables remain, including those assigned before the error."
 _LOST = "All variables, functions and imports of this and of earlier calls are lost: define again what you need."
@@ -164,7 +164,7 @@ class _Shell:
         repository = repository_of(folder, hidden)
         writable = self.confinement.writable and not (reads or is_dry)
         confinement = replace(self.confinement, writable=writable, hidden=hidden)
-        notes = ["This was a dry run: nothing could be written."] if is_dry and not reads else []
+        notes = ["This was a dry run: no file could be written."] if is_dry and not reads else []
         permitted = _named_in(command) if not decision.allowed else _nothing
         outcome = None
         try:
@@ -188,7 +188,7 @@ class _Shell:
         except ToolError as error:
             if outcome is None:
                 raise
-            notes.append(f"What it changed could not be recorded, and cannot be undone: {error}")
+            notes.append(f"Its changes could not be recorded, so they cannot be undone: {error}")
         if folder in self.searches:
             self.searches[folder] = outcome.unsearched
         result = _command_result(command, outcome)
@@ -405,7 +405,7 @@ def _git_hints(outcome: ProcessOutcome, repository: Repository | None, folder: s
     elif outcome.return_code and "Device or resource busy" in outcome.stderr and repository:
         hints.append("A hidden file differs between the two versions, and no command can replace it.")
     if outcome.return_code and "Read-only file system" in outcome.stderr and repository and repository.top != folder:
-        hints.append(f"The repository reaches beyond the workspace, up to {repository.top}, where nothing is written.")
+        hints.append(f"The repository extends beyond the workspace, up to {repository.top}, which is read-only.")
     return hints
 
 
@@ -534,13 +534,29 @@ def _is_later_call(context: RunContext[Any]) -> bool:
 
 
 def _unfenced(code: str) -> str:
-    """The code of a single fenced Markdown block, with the same line numbers; other code unchanged."""
-    match = _FENCED.fullmatch(code)
-    return match[0][: match.start("code")].count("\n") * "\n" + match["code"] if match else code
+    """The code of fenced Markdown blocks, also in prose, with the same line numbers; other code unchanged.
+
+    Outside of a long string, a fence is never valid Python.
+    """
+    blocks: list[str] = []
+    outside: list[str] = []
+    fence, is_python = "", False
+    for line in code.split("\n"):
+        found = _FENCE.fullmatch(line.rstrip())
+        was_inside = fence != ""
+        if not was_inside and found:
+            fence, is_python = found[1], found[2].lower() in _PYTHON
+        elif found and not found[2] and found[1].startswith(fence):
+            fence = ""
+        elif not was_inside:
+            outside.append(line)
+        blocks.append(line if was_inside and fence and is_python else "")
+    is_quoted = any(mark in line for line in outside for mark in _LONG_STRINGS)
+    return code if is_quoted or not any(map(str.strip, blocks)) else textwrap.dedent("\n".join(blocks))
 
 
 def _impossible(tool: str, error: SandboxError) -> Decision:
-    return Decision(Verdict.DENY, f"{tool}.isolation-required", str(error), remedy='Ask for the isolation "auto".')
+    return Decision(Verdict.DENY, f"{tool}.isolation-required", str(error), remedy='Use isolation="auto".')
 
 
 def _command_result(command: str, outcome: ProcessOutcome) -> dict[str, Any]:

@@ -16,10 +16,11 @@ _ASIDE, _SUFFIX = re.compile(r"\(.*\)"), re.compile(r"(?: standard| daylight| su
 _MAX_OFFSET = timedelta(hours=14)
 _MAX_NAME_CHARS = 60
 _NAMES: Mapping[str, str] = {
-    "America/Los_Angeles": "pst, pdt, pt, pacific, seattle, san francisco, san diego, las vegas, portland",
+    "America/Los_Angeles": "pst, pdt, pt, pacific, la, l.a., seattle, san francisco, san diego, las vegas, portland",
     "America/Denver": "mst, mdt, mt, mountain, salt lake city",
     "America/Chicago": "cst, cdt, ct, central, dallas, houston, austin, new orleans, minneapolis, san antonio",
-    "America/New_York": "est, edt, et, eastern, washington, washington dc, boston, miami, atlanta, philadelphia, nyc",
+    "America/New_York": "est, edt, et, eastern, washington, washington dc, washington d.c., dc, "
+    "boston, miami, atlanta, philadelphia, nyc",
     "America/Anchorage": "akst, akdt, alaska",
     "Pacific/Honolulu": "hst, hawaii, hawaiian",
     "America/Halifax": "ast, adt",
@@ -27,7 +28,7 @@ _NAMES: Mapping[str, str] = {
     "America/Toronto": "ottawa, montreal, quebec",
     "America/Edmonton": "calgary",
     "America/Mexico_City": "mexico, guadalajara",
-    "America/Sao_Paulo": "brt, brasilia, rio de janeiro, salvador, brazil",
+    "America/Sao_Paulo": "brt, brasilia, rio, rio de janeiro, salvador, brazil",
     "America/Argentina/Buenos_Aires": "art, argentina, cordoba",
     "America/Santiago": "clt, chile",
     "America/Bogota": "cot, colombia, medellin",
@@ -81,8 +82,9 @@ _NAMES: Mapping[str, str] = {
     "Asia/Kolkata": "ist, india, mumbai, bombay, delhi, new delhi, bangalore, bengaluru, chennai, hyderabad, pune",
     "Asia/Kathmandu": "npt, nepal",
     "Asia/Dhaka": "bangladesh",
-    "Asia/Bangkok": "ict, thailand, chiang mai, phuket",
-    "Asia/Ho_Chi_Minh": "vietnam, viet nam, hanoi, ha noi, da nang, saigon, sai gon, hai phong, can tho, hue",
+    "Asia/Bangkok": "ict, indochina, thailand, chiang mai, phuket",
+    "Asia/Ho_Chi_Minh": "vietnam, viet nam, hanoi, ha noi, da nang, saigon, sai gon, "
+    "hcmc, tp.hcm, tp hcm, tphcm, hai phong, can tho, hue",
     "Asia/Jakarta": "wib, indonesia, bandung",
     "Asia/Makassar": "wita, bali, denpasar",
     "Asia/Singapore": "sgt",
@@ -100,12 +102,21 @@ _NAMES: Mapping[str, str] = {
 }
 """Abbreviations, cities and countries of a zone; a country has the zone of its capital or largest city."""
 
+_SEVERAL: Mapping[str, str] = {
+    "usa, us, u.s., u.s.a., united states, america": "America/New_York, America/Chicago, America/Denver, "
+    "America/Los_Angeles",
+    "canada": "America/Toronto, America/Winnipeg, America/Edmonton, America/Vancouver",
+    "australia": "Australia/Sydney, Australia/Adelaide, Australia/Brisbane, Australia/Perth",
+    "europe, eu": "Europe/London, Europe/Paris, Europe/Athens",
+}
+"""Places with several zones, none of which is meant more often than the others."""
+
 
 def time_zone(name: str) -> tzinfo:
     """Return the time zone with that name. Raises ToolError naming similar ones."""
     from zoneinfo import ZoneInfo
 
-    if name.strip().upper() in {"UTC", "GMT", "Z"}:
+    if name.strip().upper() in {"UTC", "GMT", "Z", "UTC±0", "GMT±0"}:
         return UTC
     if found := _OFFSET.fullmatch(name.strip()):
         return _fixed(name, found)
@@ -151,10 +162,18 @@ def _plain(name: str) -> str:
 def _unknown(name: str) -> str:
     import difflib
 
-    zones = {_plain(zone.rpartition("/")[2]): zone for zone in _zones() if not zone.startswith("Etc/")}
+    zones = {_plain(zone.rpartition("/")[2]): zone for zone in _zones() if "/" in zone and not zone.startswith("Etc/")}
     if not zones:
         return "This machine has no time zone data. Install it with: pip install tzdata. UTC works without it."
-    wanted = _plain(name.rpartition("/")[2])
-    close = [zones[city] for city in difflib.get_close_matches(wanted, zones)]
-    hint = f"did you mean {' or '.join(close)}?" if close else "give an IANA name such as Asia/Ho_Chi_Minh or UTC."
+    wanted = _plain(re.split(r"[/\\]", name)[-1])
+    several = next((zones for names, zones in _SEVERAL.items() if wanted in names.split(", ")), "")
+    zones |= {other: zone for zone, others in _NAMES.items() for other in others.split(", ") if len(other) > 3}
+    close = (
+        several.split(", ") if several else [zones[city] for city in difflib.get_close_matches(wanted, zones, 3, 0.7)]
+    )
+    hint = (
+        f"did you mean {' or '.join(dict.fromkeys(close))}?"
+        if close
+        else "give an IANA name such as Asia/Ho_Chi_Minh or UTC."
+    )
     return f"Unknown time zone {name[:_MAX_NAME_CHARS]!r}: {hint}"

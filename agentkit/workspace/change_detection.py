@@ -92,7 +92,7 @@ def take(
         left -= status.st_size
         if len(signatures) > most_files or left < 0:
             most = f"{most_files:,} files or {most_bytes // 1_000_000:,} MB"
-            raise ToolError(f"the folder has more than {most}, so nothing was remembered before")
+            raise ToolError(f"the folder has more than {most}, so its contents were not recorded before")
     return WorkspaceSnapshot(
         {path: (signatures[path], state) for path, state in root.inspect_all(signatures, most_bytes)}
     )
@@ -116,7 +116,7 @@ def differences(
     unknown, left_out = 0, ""
     for count, (path, status) in enumerate(_looked_at(snapshot, root, is_repository=is_repository)):
         if count >= most_places:
-            left_out = f"more than {most_places:,} files are there now; not all of them were compared"
+            left_out = f"more than {most_places:,} files exist now; not all of them were compared"
             break
         known, before = gone.pop(path, ((), ABSENT))
         if known == signature(status):

@@ -112,13 +112,13 @@ def kind_of(note: Note) -> str:
     kind = next((key for key in ("run", "watch", "path", *_KINDS_OF_NOTES) if key in note), "")
     for name, types in _KINDS_OF_NOTES.get(kind, {}).items():
         if type(note.get(name)) not in types:
-            raise ToolError(f"A note of the kind {kind!r} has no {name!r} of the right kind.")
+            raise ToolError(f"A note of the kind {kind!r} has no valid {name!r}.")
     return kind
 
 
 def _change(note: Note, contents: Contents) -> FileChange:
     if len(contents) != len(_SIDES):
-        raise ToolError("A change has no two contents.")
+        raise ToolError("A change must have two different states.")
     before, after = (State.from_dict(note[side], content) for side, content in zip(_SIDES, contents, strict=True))
     return FileChange(note["root"], note["path"], before, after, note["tool"], note["time"])
 
@@ -224,7 +224,7 @@ class Record:
         try:
             return take(root, most_files=MAX_REPOSITORY_FILES, most_bytes=MAX_REPOSITORY_BYTES, is_repository=True)
         except ToolError as error:
-            self.note(f"What {tool} changed cannot be undone: {error}")
+            self.note(f"The changes of {tool} cannot be undone: {error}")
             return None
 
     def _before(
@@ -242,7 +242,7 @@ class Record:
             whole = take(root)
         except ToolError as error:
             beyond = f" beyond {', '.join(sorted(named)[:_MAX_NAMED])}" if named else ""
-            self.note(f"What {tool} changed{beyond} cannot be undone: {error}")
+            self.note(f"The changes of {tool}{beyond} cannot be undone: {error}")
             return WorkspaceSnapshot(named, is_whole=False) if named else None
         return WorkspaceSnapshot({**named, **whole.places})
 
@@ -268,7 +268,7 @@ class Record:
         with self.making(changes):
             pass
         if left_out:
-            self.note(f"Not all that {tool} changed can be undone: {left_out}")
+            self.note(f"Not all changes of {tool} can be undone: {left_out}")
         if kept is not None:
             self._add([({"watched": str(kept.path)}, ())])
             kept.remove()
@@ -295,7 +295,7 @@ class Record:
         cut = [watch["tool"] for watch in history.watches.values()]
         return (
             *history.notes,
-            *(f"{tool} was cut off: all that has changed since it began counts as its doing" for tool in cut),
+            *(f"{tool} was interrupted: all changes since its start are attributed to it" for tool in cut),
         )
 
     @property
@@ -319,7 +319,7 @@ class Record:
                 self._store.mend()
             history = history_in(self._store)
             if history.is_undone:
-                raise ToolError(f"The run {self.id} is undone already.")
+                raise ToolError(f"The run {self.id} is already undone.")
             made = self._made(history)
             seen = {index for index, _ in made}
             pending = [index for index in range(len(history.changes)) if index not in seen | history.undone]
@@ -328,7 +328,9 @@ class Record:
             try:
                 self._add([({"undone": time.time(), "count": len(history.changes), "pending": pending}, ())])
             except ToolError:
-                return replace(undone, notes=(*undone.notes, "The journal cannot be written, and does not know of it"))
+                return replace(
+                    undone, notes=(*undone.notes, "The journal cannot be written, so the change is not recorded")
+                )
             return undone
 
     def _mode(self, change: FileChange) -> int:
@@ -340,7 +342,7 @@ class Record:
         try:
             return self._roots(folder)
         except (ValueError, OSError):
-            raise ToolError(f"{shown(folder)} cannot be the folder of a workspace.") from None
+            raise ToolError(f"{shown(folder)} cannot be used as the workspace folder.") from None
 
     def _add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
         with self._lock:

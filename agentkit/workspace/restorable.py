@@ -128,7 +128,7 @@ def _selected(root: Root, pattern: str, missing: set[str]) -> Found:
                 if is_link and match.through and match.named.fullmatch(below):
                     yield from _through(root, place, folders=not match.is_deep)
             elif is_link and not match.is_deep and match.is_above(below):
-                raise ToolError(f"{place!r} is a link, and leads the pattern elsewhere")
+                raise ToolError(f"{place!r} is a symbolic link, which leads the pattern to another folder")
 
 
 def _literal(root: Root, parts: list[str], missing: set[str], *, through: bool) -> Found:
@@ -206,7 +206,7 @@ class _Match:
 
 def _refuse_unsure(match: _Match, place: str, below: str) -> None:
     if match.is_read and _ODD.search(below):
-        raise ToolError(f"{place!r} is an odd name, which a command may read otherwise")
+        raise ToolError(f"{place!r} is an unusual name, which a command could interpret differently")
     if _REPOSITORY in place.split("/") and _REPOSITORY not in match.parts:
         raise ToolError(f"{place!r} is a part of a git repository")
 

@@ -93,7 +93,7 @@ class Root:
         self.folder = os.path.realpath(folder)
         self._opener = opener or safe_open.best_opener()
         if not Path(self.folder).is_dir():
-            raise ConfigError(f"The workspace {str(folder)!r} is not a folder; make it, or name another one.")
+            raise ConfigError(f"The workspace {str(folder)!r} is not a folder. Create it, or name another folder.")
 
     def read(self, path: str, most_bytes: int = MAX_READ_BYTES, *, check: Check | None = None) -> FileContent:
         """Read the first bytes of a regular file. Links are followed as long as they stay inside."""
@@ -251,7 +251,7 @@ class Root:
         if not names:
             raise ToolError(f"{shown(path)} is the workspace itself; name a file in it.")
         if path.rpartition("/")[2] in _NAMES_OF_FOLDERS:
-            raise ToolError(f"{shown(path)} ends like a folder and so names a folder; name a file.")
+            raise ToolError(f"{shown(path)} ends with a slash, so it names a folder; name a file.")
         return names
 
     @contextlib.contextmanager

@@ -51,20 +51,21 @@ _SENTENCES = {
     errno.ENOENT: "{path} does not exist.",
     errno.ENOTDIR: "{path} goes through something that is not a folder.",
     errno.EISDIR: "{path} is a folder.",
-    errno.EACCES: "{path} may not be touched: permission denied.",
-    errno.EPERM: "{path} may not be touched: the operating system forbids it.",
+    errno.EACCES: "{path} cannot be accessed: permission denied.",
+    errno.EPERM: "{path} cannot be accessed: the operating system forbids it.",
     errno.EROFS: "{path} is on a file system that is read-only.",
-    errno.ENOSPC: "The disk is full; {path} is as it was.",
-    getattr(errno, "EDQUOT", -1): "The disk quota is used up; {path} is as it was.",
+    errno.ENOSPC: "The disk is full; {path} is unchanged.",
+    getattr(errno, "EDQUOT", -1): "The disk quota is exceeded; {path} is unchanged.",
     errno.ENAMETOOLONG: "{path} is too long for this file system.",
-    errno.EEXIST: "{path} is in the way: it exists already, perhaps as a link that leads nowhere.",
+    errno.EEXIST: "{path} already exists, perhaps as a dangling symbolic link.",
     errno.ENOTEMPTY: "{path} is not empty.",
     errno.ENXIO: "{path} is a socket or a device, not a file.",
 }
 _ESCAPES = {
     errno.EXDEV: "{path} leads out of the workspace through a symbolic link.",
-    errno.ELOOP: "{path} goes through a symbolic link that is not followed: it leads out, or in a circle.",
-    errno.EAGAIN: "{path} is being moved about while it is opened.",
+    errno.ELOOP: "{path} goes through a symbolic link that is not followed: it leads out of the workspace, or is "
+    "circular.",
+    errno.EAGAIN: "{path} was moved while it was opened.",
 }
 
 
@@ -101,7 +102,7 @@ def _below(path: str, roots: Sequence[str], *, windows: bool) -> str:
             raise outside(path)
         path = path[len(max(inside, key=len)) :]
     if windows and any(_NO_WINDOWS_NAME.search(name) for name in path.split("/") if name not in _DOTS):
-        raise ToolError(f"{shown(path)} has a name that Windows reads as another one.")
+        raise ToolError(f"{shown(path)} has a name that Windows would interpret differently.")
     return path
 
 
@@ -231,14 +232,14 @@ def _refuse_malformed(path: str) -> None:
     if not path:
         raise ToolError('The path is empty; give the name of a file, or "." for the workspace itself.')
     if _CONTROL.search(path):
-        raise ToolError(f"{shown(path)} has control characters, which no name of a file may have here.")
+        raise ToolError(f"{shown(path)} contains control characters, which are not allowed in file names.")
     if path.isascii() and len(path) <= _MAX_NAME_BYTES:
         return
     try:
         size = max(len(os.fsencode(name)) for name in path.split("/"))
         length = len(os.fsencode(path))
     except UnicodeEncodeError:
-        raise ToolError(f"{shown(path)} has characters that no name of a file can have.") from None
+        raise ToolError(f"{shown(path)} contains characters that are invalid in file names.") from None
     if size > _MAX_NAME_BYTES or length > _MAX_PATH_BYTES:
         limit = f"a name may have {_MAX_NAME_BYTES} bytes, a path {_MAX_PATH_BYTES:,}"
         raise ToolError(f"{shown(path)} is too long: {limit}.")

@@ -25,7 +25,7 @@ def undo(made: Sequence[FileChange], roots: Roots, notes: tuple[str, ...] = ()) 
     """
     wanted = [change for change in net(made) if not _is_nothing(change)]
     changes = [change for change in wanted if _is_kept(change.before)]
-    lost = [f"what {change.path!r} was before is not kept" for change in wanted if not _is_kept(change.before)]
+    lost = [f"the earlier content of {change.path!r} is not stored" for change in wanted if not _is_kept(change.before)]
     opened = {root: roots(root) for root in {change.root for change in changes}}
     problems = [f"{change.path!r} was changed since" for change in changes if _is_foreign(change, opened[change.root])]
     if problems or (lost and not changes):

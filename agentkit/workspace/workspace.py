@@ -341,7 +341,8 @@ class Workspace:
         text = decode(found.content, shown(path), errors="surrogateescape")
         if text.encode(text.text) != found.content:
             raise ToolError(
-                f"{shown(path)} cannot be edited: decoded as {text.encoding} and encoded again, it changes."
+                f"{shown(path)} cannot be edited: decoding it as {text.encoding} and encoding it again changes its "
+                "bytes."
             )
         replaced = _replaced(text, old_text, new_text, path)
         if replaced is None:
@@ -383,7 +384,7 @@ class Workspace:
         afterwards contains what cannot be undone of a direct call.
         """
         if self.dry_run:
-            raise ToolError(f"{tool} changes files by itself, which a dry run cannot prevent.")
+            raise ToolError(f"{tool} changes files directly, which a dry run cannot prevent.")
         remarks: Remarks = []
         with (
             self._recording(tool) as record,
@@ -517,7 +518,7 @@ def _folders(root: Root, folders: Sequence[str]) -> Iterator[None]:
 def _replaced(text: DecodedText, old_text: str, new_text: str, path: str) -> str | None:
     """Return the text with the only occurrence replaced, or None without one. Adapts to the file's line endings."""
     if not old_text:
-        raise ToolError("old_text is empty; give the text that is to be replaced.")
+        raise ToolError("old_text is empty; give the text to replace.")
     whole = text.text
     if old_text not in whole and "\r\n" in whole:
         old_text, new_text = (each.replace("\r\n", "\n").replace("\n", "\r\n") for each in (old_text, new_text))
@@ -546,7 +547,8 @@ def _closest(whole: str, old_text: str) -> str:
     first = next((line for line in wanted if line), "")
     if _NUMBERED.match(first) and _NUMBERED.sub("", first) in map(str.strip, lines):
         return "Its lines begin with numbers, which are not in the file: leave them out."
-    return _aligned(wanted, lines) or _like(first, lines) or "No line is like its first one; read the file again."
+    none_similar = "No line is similar to its first line; read the file again."
+    return _aligned(wanted, lines) or _like(first, lines) or none_similar
 
 
 def _aligned(wanted: Sequence[str], lines: Sequence[str]) -> str:
@@ -561,7 +563,7 @@ def _aligned(wanted: Sequence[str], lines: Sequence[str]) -> str:
     start = max(starts[:_MAX_ALIGNED], key=similarity)
     found = lines[start : start + len(wanted)][:_MAX_ALIGNED]
     place = f"are lines {start + 1:,} to {start + len(found):,}" if len(found) > 1 else f"is line {start + 1:,}"
-    alike = ", the same but for blanks" if similarity(start) == len(wanted) else ""
+    alike = ", identical except for blanks" if similarity(start) == len(wanted) else ""
     return f"Closest {place}{alike}:\n" + "\n".join(line[:_MAX_LINE_CHARS] for line in found)
 
 

@@ -141,7 +141,7 @@ def worth(value: Any) -> Any:
 
 def offline_model() -> Any:
     """Asks the model as users meet it."""
-    model = OfflineModel()
+    model = OfflineModel(timeout_seconds=1_000)
 
     def ask(text: str, tools: Sequence[ToolSpec]) -> tuple[Calls, bool]:
         response = model.complete(Request([UserMessage(text)], tools=tuple(tools)))

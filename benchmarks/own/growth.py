@@ -1,15 +1,17 @@
 """Growth: processor time and memory of an operation as conversations, stores, servers and batches get larger.
 
 Each row measures one operation at several sizes and gives the exponent of growth between the two largest: 0 is
-constant, 1 is linear, 2 is quadratic. Times are the processor time of the whole process, in milliseconds, and the
-least of several repetitions. Memory is the largest resident size of a fresh process.
+constant, 1 is linear, 2 is quadratic. Times are the processor time of this process, in milliseconds, and the least of
+several repetitions; servers run in other processes. Memory is the largest resident size of a fresh process.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import math
-import resource
+import re
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,15 +22,17 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from agentkit import LLM, Agent, Limits, shell_tool, write_file_tool
+from agentkit import LLM, Agent, Limits, SafetyLevel, shell_tool, write_file_tool
 from agentkit.events import ResponseReceived, RunEnded, RunStarted
 from agentkit.knowledge import Knowledge
-from agentkit.messages import AssistantMessage, Response
+from agentkit.mcp import MCPServer
+from agentkit.messages import AssistantMessage, Response, UserMessage
 from agentkit.sessions.session import Session
 from agentkit.sessions.stores import store_at
-from agentkit.testing import FakeServer, ScriptedLLM, call, record, replay
+from agentkit.testing import ScriptedLLM, call, record, replay
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
+from benchmarks.processes import Server
 
 REPETITIONS = 3
 Measure = Callable[[int, Path], float]
@@ -36,24 +40,26 @@ Measure = Callable[[int, Path], float]
 
 @dataclass(frozen=True)
 class Growth:
-    """One operation. `measure` returns its cost at a size, in `unit`; `must` states the bound in words."""
+    """One operation. `measure` returns its cost at a size, in `unit`; `must` and `want` state the bounds in words."""
 
     title: str
     sizes: Sequence[int]
     must: str
     measure: Measure
     unit: str = "ms"
+    want: str = ""
 
 
 def tables(wishes: argparse.Namespace) -> Iterator[str]:
     """The table of all rows; with `--quick` each is measured at its two smallest sizes only."""
-    yield from ["### Growth", "", "| operation | sizes | figures | exponent | must |", "|---|---|---|---|---|"]
+    yield from ["### Growth", "", "| operation | sizes | figures | exponent | must | want |"]
+    yield "|---|---|---|---|---|---|"
     for growth in ROWS:
         sizes = growth.sizes[:2] if wishes.quick else growth.sizes
         figures = [figure(growth, size) for size in sizes]
         shown = " / ".join(f"{value:,.2f}" for value in figures)
         slope = exponent(sizes, figures)
-        yield f"| {growth.title} | {_listed(sizes)} | {shown} {growth.unit} | {slope} | {growth.must} |"
+        yield f"| {growth.title} | {_listed(sizes)} | {shown} {growth.unit} | {slope} | {growth.must} | {growth.want} |"
 
 
 def _listed(sizes: Sequence[int]) -> str:
@@ -133,6 +139,70 @@ def run_in_session(turns: int, folder: Path) -> float:
     return cpu_milliseconds(lambda: agent.run("Are you there?"))
 
 
+def appended(turns: int, folder: Path) -> float:
+    """Append a turn to a session of `turns`."""
+    session = Session("long", store_at(stored_session(turns, folder)))
+    _ = session.messages
+    messages = [UserMessage("And now?"), AssistantMessage("It is so.")]
+    session.append(messages)
+    return cpu_milliseconds(lambda: session.append(messages))
+
+
+def called_remotely(tools: int, _: Path) -> float:
+    """A call of one tool of an MCP server that has `tools`."""
+    with MCPServer((sys.executable, "-c", _MANY_TOOLS, str(tools)), "many", level=SafetyLevel.SAFE) as server:
+        tool = server.tools.find("double_1")
+
+        async def call_often() -> float:
+            for _ in range(3):
+                await tool.ainvoke({"number": 2})
+            begin = time.process_time()
+            for _ in range(20):
+                result = await tool.ainvoke({"number": 2})
+            if result.error is not None:
+                raise RuntimeError(result.error)
+            return (time.process_time() - begin) * 1_000 / 20
+
+        return asyncio.run(call_often())
+
+
+_MANY_TOOLS = """
+import json, sys
+schema = {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}
+tools = [
+    {"name": f"double_{number}", "description": f"Double a number in way {number}.", "inputSchema": schema}
+    for number in range(int(sys.argv[1]))
+]
+results = {"tools/list": {"tools": tools}, "tools/call": {"content": [{"type": "text", "text": "4"}]}, "ping": {}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["method"] == "initialize":
+        version = asked["params"]["protocolVersion"]
+        server = {"name": "many", "version": "1"}
+        results["initialize"] = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": server}
+    if "id" in asked:
+        known = asked["method"] in results
+        answer = {"result": results[asked["method"]]} if known else {"error": {"code": -32601, "message": "unknown"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}), flush=True)
+"""
+"""An MCP server whose number of tools is its argument."""
+
+
+def descriptors_of(agents: int, folder: Path) -> float:
+    """The open descriptors of a process with agents that each have a client and a session, after a run of each."""
+    with Server(with_tls=False) as server:
+        url, before = server.url("words-12"), len(list(_DESCRIPTORS.iterdir()))
+        kept = []
+        for number in range(agents):
+            session = Session.open(folder / f"{number}.db")
+            kept.append(Agent("helper", llm=LLM(base_url=url, model="m", api_key=f"key-{number}"), session=session))
+            kept[-1].run("Are you there?").raise_for_status()
+        return float(len(list(_DESCRIPTORS.iterdir())) - before)
+
+
+_DESCRIPTORS = Path("/proc/self/fd")
+
+
 def history_of(messages: int) -> list[dict[str, Any]]:
     """A conversation in the chat format."""
     return [
@@ -144,8 +214,8 @@ def history_of(messages: int) -> list[dict[str, Any]]:
 def history_set(messages: int, _: Path) -> float:
     """Set the history and run once against a local server, as a web handler does."""
     rows = history_of(messages)
-    with FakeServer("Yes.", repeat=True) as server:
-        agent = Agent("helper", llm=LLM(base_url=server.base_url, model="m", api_key="a-key"))
+    with Server(with_tls=False) as server:
+        agent = Agent("helper", llm=LLM(base_url=server.url("words-12"), model="m", api_key="a-key"))
         agent.run("Are you there?")
         agent.reset()
 
@@ -224,18 +294,23 @@ def megabytes_after(runs: int) -> float:
         agent.run("Read both.").raise_for_status()
         agent.reset()
         llm.requests.clear()  # kept for assertions in tests
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
+    # not getrusage: its maximum also counts the process that this one was forked from
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text("ascii"))
+    return int(found[1]) / 1_024 if found else math.nan
 
 
 ROWS = (
     Growth("resume a run, by files changed before", (1, 100, 1_000), "constant", resumed_run),
     Growth("map finished prompts again: each", (10, 100, 200), "constant", mapped_again),
+    Growth("call a tool of an MCP server, by its tools", (10, 200, 800), "constant, 1.5 ms", called_remotely),
     Growth("open a SQLite session, by turns", (10, 1_000, 5_000, 10_000), "linear, 0.03 ms a turn", opened_session),
+    Growth("append a turn to a SQLite session, by turns", (10, 1_000, 10_000), "constant", appended),
     Growth("a run in a SQLite session, by turns", (10, 1_000, 10_000), "5 ms", run_in_session),
     Growth("`history = rows` and a run, by messages", (10, 1_000, 2_000), "8 ms at 1,000", history_set),
     Growth("a run with `window=2000`, by messages", (1_000, 5_000, 20_000), "linear", windowed_run),
     Growth("replay a cassette: each turn", (100, 1_000), "constant", replayed_turn),
     Growth("search with common words, by chunks", (1_000, 10_000, 50_000), "20 ms at 50,000", searched),
-    Growth("judge shell commands: each", (1, 10, 100), "0.25 ms", judged_commands),
+    Growth("judge shell commands: each", (1, 10, 100), "5 ms the first", judged_commands, want="0.25 ms"),
+    Growth("descriptors of agents with a client and a session", (50, 100, 200), "bounded", descriptors_of, "open"),
     Growth("memory after runs with `reset()`", (100, 1_000, 2_000), "constant", memory_of_runs, "MB"),
 )

@@ -25,7 +25,7 @@ async def asynchronous(*arguments):
         ({"instruction": ["Be brief.", "Be kind."]}, r"instruction= takes a text, or a function .* to join lines"),
         ({"instruction": "{} {}".replace}, "a function that returns one, sync or async, without"),
         ({"instruction": str}, "or with a RunContext"),
-        ({"name": "openai:gpt-5"}, r"is called. Write Agent\(model='openai:gpt-5'\)"),
+        ({"name": "openai:gpt-5"}, r"the agent's name. Write Agent\(model='openai:gpt-5'\)"),
         ({"tools": "web"}, "tools= takes tools.*'web'"),
         ({"tools": ["web"]}, "tools= takes tools.*'web'"),
         ({"tools": 5}, "tools= takes tools"),

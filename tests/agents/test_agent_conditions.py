@@ -173,7 +173,7 @@ def broken(_run):
     ("condition", "error"),
     [
         (broken, r"The condition of delete failed \(KeyError: 'role'\)"),
-        (lambda: "yes", "The condition of delete gave str; it returns True or False"),
+        (lambda: "yes", "The condition of delete returned str; it must return True or False"),
     ],
 )
 def test_a_condition_that_fails_ends_the_run(condition, error):

@@ -165,7 +165,7 @@ def test_a_run_that_goes_on_keeps_it():
 def test_it_is_needed_before_anything_runs():
     """A run without what its tools need, or those of agents that may take over, does not begin."""
     agent = clerk("never")
-    with pytest.raises(ConfigError, match="'who' needs a Customer from its run, which was given no context"):
+    with pytest.raises(ConfigError, match="'who' needs a Customer as the context of its run, which has no context"):
         agent.run("Hi")
     with pytest.raises(ConfigError, match="a context of type str"):
         agent.stream("Hi", context="An")
@@ -244,7 +244,7 @@ def test_a_run_that_lacks_what_a_check_needs_does_not_begin():
     desk = Agent("desk", guardrails=[after_output])
     for agent in (clerk(guardrails=[after_output], tools=()), clerk(handoffs=[desk], tools=())):
         with pytest.raises(
-            ConfigError, match="The guardrail after_output needs a Customer from its run, which was given no"
+            ConfigError, match="The guardrail after_output needs a Customer as the context of its run, which has no"
         ):
             agent.run("Who am I?")
 

@@ -106,7 +106,7 @@ def test_what_is_no_history_is_refused_and_nothing_is_forgotten(given, kind, tol
 def test_messages_in_the_place_of_a_prompt():
     """Messages given as a prompt are answered with where a conversation is set."""
     for given in (KEPT, KEPT[0], [UserMessage("Hi!")]):
-        with pytest.raises(ConfigError, match=r"A conversation is set with agent.history = \[...\]"):
+        with pytest.raises(ConfigError, match=r"To set a conversation, assign agent.history = \[...\]"):
             Agent("helper", llm=ScriptedLLM()).run(given)
 
 
@@ -138,9 +138,9 @@ def test_what_is_set_is_made_like_an_argument(tmp_path):
 @pytest.mark.for_each(
     ("name", "value", "told"),
     [
-        ("name", "", "name= takes a text that is not blank"),
+        ("name", "", "name= takes a string that is not blank"),
         ("instruction", 5, "instruction= takes a text"),
-        ("tools", "web", "give the tool itself, not its name"),
+        ("tools", "web", "pass the tool itself, not its name"),
         ("max_iterations", 0, "max_iterations= takes a whole number"),
         ("policy", "SAFE", r"policy= takes a Policy, as in Policy\(rules=\[...\]\); a level goes into safety="),
         ("policy", None, "An agent has a policy"),

@@ -55,7 +55,7 @@ def test_a_run_goes_on_with_another_model(way):
     failed = [event for event in heard if isinstance(event, RequestFailed)]
     assert [(event.kind, event.usage) for event in failed] == [("Unreachable", Usage())] * 2
     assert failed[0].error == "[openai:first] The provider answered 500: boom. Try again later."
-    assert failed[1].error.startswith("[openai:first, not asked again so soon] ")
+    assert failed[1].error.startswith("[openai:first, skipped after a recent failure] ")
     responses = [event.response for event in heard if isinstance(event, ResponseReceived)]
     assert [response.model for response in responses] == ["first", "second", "second"]
     assert {part.tariff.model for part in result.usage.by_tariff} == {"first", "second"}
@@ -65,7 +65,7 @@ def test_a_run_goes_on_with_another_model(way):
 def test_none_answers(way):
     """The run fails with one error that names each model, after one event that says the same."""
     llm = ScriptedLLM(Unreachable("gone"), fallback=ScriptedLLM(BadResponse("no JSON"), model="two"))
-    told = "None of 2 models has answered. [scripted:scripted] gone [scripted:two] no JSON"
+    told = "None of the 2 models answered. [scripted:scripted] gone [scripted:two] no JSON"
     with pytest.raises(BadResponse) as failed:
         result_of(Agent("clerk", llm=llm), way).raise_for_status()
     assert str(failed.value) == told

@@ -187,7 +187,7 @@ def test_one_visible_line_is_one_setting(tmp_path, end):
     for text in (f"tools: core{end}safety: system\n\nBe kind.", f"tools:\n- core{end}safety: system\n\nBe kind."):
         path = tmp_path / "agent.txt"
         path.write_bytes(text.encode())
-        with pytest.raises(ConfigError, match=r"line \d: It contains characters that are not shown: .*\\u\{"):
+        with pytest.raises(ConfigError, match=r"line \d: It contains invisible characters: .*\\u\{"):
             read_manifesto(path)
 
 

@@ -140,7 +140,7 @@ RETURNED = {
     "another type": (File("data:application/zip;base64,UEsDBA==", "a.zip"), "[a.zip, application/zip, 6 bytes: not"),
     "an address with a secret": (
         File("https://example.com/a.pdf?sig=sk-abcdefghij0123456789abcdefghij"),
-        "not shown, a secret is in its address",
+        "not shown, its URL contains a secret",
     ),
     "too many": ([TALK] * 6, "not shown, it is one of more than 5"),
     "a text": (File.read(b"Done.", "log.txt"), quoted_file("log.txt", "Done.")),
@@ -298,7 +298,7 @@ def test_a_recording_of_a_tool_that_is_refused_is_told_in_words(protocol):
     with FakeServer(call("fetch"), fail(400, said), "Words.") as server:
         llm = llm_of(server, protocol)
         assert reader(returning(TALK), llm=llm)("Listen.") == "Words."
-        assert "[A file that is not shown" in json.dumps(server.requests[2].json)
+        assert "[A file was left out" in json.dumps(server.requests[2].json)
     assert llm.describe().adjustments == ("files in tool results are described in words",)
 
 

@@ -87,7 +87,7 @@ def test_a_function_that_gives_no_text_is_told(given):
     agent = Agent("clock", instruction=lambda: given, llm=llm)
     result = agent.run("Is it noon?")
     assert (result.status, type(result.error)) == ("failed", ConfigError)
-    assert "instruction= returns a text" in str(result.error)
+    assert "given as instruction= must return a string" in str(result.error)
     assert (llm.requests, agent.history) == ([], [])
 
 

@@ -54,7 +54,7 @@ def test_approve_later():
         ({"unlabelled": "deny"}, "unlabelled= takes 'allow' or 'ask'. Got 'deny'."),
         ({"approve": "never"}, "approve= takes a function"),
         ({"remember": 1}, "remember= takes True or False. Got 1."),
-        ({"description": 5}, "description= takes a text that says what the agent is for. Got 5."),
+        ({"description": 5}, "description= takes a string that describes the purpose of the agent. Got 5."),
     ],
 )
 def test_invalid_arguments(options, wanted):

@@ -124,7 +124,7 @@ def test_call_of_an_agent_raises_at_a_limit():
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("protocol", PROTOCOLS)
 def test_last_answer_is_asked_for_without_tools(protocol, way, find_faults, drive):
-    """At a limit that leaves room for it, the model is asked once more: without tools, with an order to answer now."""
+    """At a limit that leaves room for it, the model is called once more: without tools, with an order to answer now."""
     with FakeServer(*calls(1), "It is zero.") as server:
         agent = Agent("helper", [add], "Be brief.", 1, llm=served(server, protocol=protocol))
         result = drive(agent, way)
@@ -560,7 +560,7 @@ def test_repeating_is_noticed_told_and_stopped(way, drive):
     result = drive(Agent("helper", [look], llm=llm, limits=THRICE), way)
     assert (result.status, result.limit, result.output) == ("limit", "repeated_calls", "It does not change.")
     told = [message.content for message in llm.requests[-1].messages if hasattr(message, "call_id")]
-    assert ["brought this very result before" in content for content in told] == [False, False, True, True, True, True]
+    assert ["already returned this result" in content for content in told] == [False, False, True, True, True, True]
     assert "look returned the same result to 6 identical calls" in str(result.error)
 
 

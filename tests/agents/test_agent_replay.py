@@ -98,7 +98,7 @@ def test_no_call_runs_because_a_cassette_says_so(tmp_path, way, returned):
     with record(tmp_path / "c"):
         clerk(approve=lambda _: True).run("go")
     as_live(tmp_path / "c")
-    with pytest.raises(ReplayError, match="only a handoff may"):
+    with pytest.raises(ReplayError, match="only handoffs run again"):
         replayed(clerk, tmp_path / "c", way)
     assert ran == [5]
 

@@ -649,7 +649,7 @@ except SessionError as error:
 
 
 def test_session_that_may_only_be_read_asks_no_model():
-    """When a session cannot be written, that is said before the model is asked."""
+    """When a session cannot be written, that is said before the model is called."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "sessions.db"
         store = SQLiteSessionStore(path)

@@ -410,7 +410,7 @@ def test_flow_is_judged_with_what_the_asking_agent_has_read(made, way, has_read,
     drive(Agent("desk", [tool, web, file], llm=ScriptedLLM(*lines)), way)
     told = llm.requests[-1].messages[-1].content
     assert sent == ([] if has_read else ["SECRET"])
-    assert ("by what the agent above had read" in told) is has_read
+    assert ("by the conversation of the calling agent" in told) is has_read
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -537,7 +537,7 @@ def test_depth_is_bounded(way, drive):
         llm = ScriptedLLM(call("deep", request="Go!"), lambda request: requests.append(request) or "Done.")
         agent = Agent("deep", [agent.as_tool()], llm=llm)
     assert drive(agent, way).output == "Done."
-    assert "8 levels deep, and this run would be one level deeper. Let an outer" in requests[0].messages[-1].content
+    assert "8 levels deep, and this run would exceed that. Let an outer" in requests[0].messages[-1].content
 
 
 @pytest.mark.parametrize("way", WAYS)

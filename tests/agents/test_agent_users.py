@@ -102,7 +102,11 @@ def test_another_context_in_an_unnamed_conversation_is_an_error():
     agent = desk("Hi, Ann.", "Hi again.", "Hi, Bob.", "You are Bob.", "Ann's.")
     agent.run("I am Ann.", context=User("Ann"))
     agent.run("Hi!", context=User("Ann"))
-    with pytest.raises(ConfigError, match=r"'desk' began with another context=.*session=Session\(\).*remember=False"):
+    with pytest.raises(
+        ConfigError,
+        match=r"'desk' was started with another "
+        r"context=.*session=Session\(\).*remember=False",
+    ):
         agent.run("I am Bob.", context=User("Bob"))
     agent.reset()
     agent.run("I am Bob.", context=User("Bob"))

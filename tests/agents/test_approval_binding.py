@@ -160,7 +160,7 @@ def test_script_changed_while_the_person_decides_is_not_run(folder):
     first, second = (each.result for each in result.tool_calls)
     assert first.status == "denied"
     assert "deploy.sh" in first.error
-    assert "changed after the approval was asked for" in first.error
+    assert "changed after the approval was requested" in first.error
     assert first.decision.rule == "approval-lapsed"
     assert second.ok
     assert len(asked) == 2

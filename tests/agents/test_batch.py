@@ -572,7 +572,7 @@ def test_other_processes_are_not_recorded(way, tmp_path):
     with record(tmp_path / "c"):
         echoing().map(["1"])
     block = record(tmp_path / "d") if way == "record" else replay(tmp_path / "c", partial=True)
-    refused = pytest.raises(ConfigError, match="does not hear other processes")
+    refused = pytest.raises(ConfigError, match="do not reach other processes")
     with block, ProcessPoolExecutor(1, get_context("spawn")) as pool, refused:
         echoing().map(["1"], executor=pool)
 

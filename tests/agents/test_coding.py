@@ -121,7 +121,7 @@ def test_a_dry_run_reaches_the_workers(tmp_path):
 def test_invalid_workers_are_refused():
     """There is at least one worker, and names are unique."""
     for agents in ((), (Agent("a"), Agent("a"))):
-        with pytest.raises(ConfigError, match="each with another name"):
+        with pytest.raises(ConfigError, match="agents with distinct names"):
             task_tool(*agents)
 
 

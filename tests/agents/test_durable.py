@@ -341,7 +341,7 @@ def test_sessions_of_other_runs_arguments_and_processes_are_refused(session, tmp
     with pytest.raises(SessionError, match="has other arguments"):
         trip.run(session, "Hanoi")
     Agent("a", llm=ScriptedLLM("hi"), session=Session.open(session.store, "talk")).run("hello")
-    with pytest.raises(SessionError, match="belongs to something else"):
+    with pytest.raises(SessionError, match="belongs to another function or agent"):
         trip.run(Session.open(session.store, "talk"), "Hue")
     with pytest.raises(ConfigError, match="needs a stored session"):
         trip.run(Session(), "Hue")
@@ -350,7 +350,7 @@ def test_sessions_of_other_runs_arguments_and_processes_are_refused(session, tmp
 def test_what_belongs_into_a_durable_function_is_refused_elsewhere(session):
     """Waits need a run, steps without one are calls, streams are refused, and tools of agents are not the function."""
     for wait in (lambda: ask_person("?"), lambda: wait_until(datetime.now(UTC))):
-        with pytest.raises(ConfigError, match="belongs into a durable function"):
+        with pytest.raises(ConfigError, match="can only be called inside a durable function"):
             wait()
     assert step(abs, -1) == 1
     assert step.map(abs, [-1]) == [1]

@@ -359,7 +359,7 @@ def test_that_nobody_was_asked_is_recorded(way, tmp_path):
             agent = Agent("helper", [Tool(add, "erase", level="SYSTEM")], llm=llm)
             (used,) = tell(agent, way)[-1].result.tool_calls
         assert used.result.status == "denied"
-        assert "There is nobody to approve it." in used.result.content
+        assert "There is no approver." in used.result.content
 
 
 def test_stream_need_not_be_a_generator():

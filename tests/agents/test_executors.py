@@ -100,7 +100,9 @@ def test_killed_worker_loses_nothing(tmp_path, deadly, noted, answer):
         with pool() as executor:
             first = agent.map(prompts, 2, executor=executor)
         assert {result.status for result in first} == {"done", "failed"}
-        assert any("Map again with a new one: finished prompts are stored" in str(result.error) for result in first)
+        assert any(
+            "Call map() again with a new one: finished prompts are stored" in str(result.error) for result in first
+        )
         with pool() as executor:
             second = agent.map(prompts, 2, executor=executor)
         assert [result.output for result in second] == [f"It is {prompt}." for prompt in prompts]

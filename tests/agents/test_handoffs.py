@@ -23,8 +23,8 @@ def test_the_instruction_is_private():
     assert described == {
         "expert": "Let expert work on a request, and get the answer. expert: Knows prices.",
         "helper": "Helps.",
-        "hand_off_to_expert": "Pass the conversation to expert, who answers from then on. expert: Knows prices.",
-        "hand_off_to_plain": "Pass the conversation to plain, who answers from then on.",
+        "hand_off_to_expert": "Hand the conversation off to expert, which answers from then on. expert: Knows prices.",
+        "hand_off_to_plain": "Hand the conversation off to plain, which answers from then on.",
     }
 
 

@@ -100,7 +100,7 @@ def test_request_carries_the_agent():
 
 
 def test_tools_are_used_between_questions():
-    """Tool calls are started, run by the world, entered with their results, and the model is asked again."""
+    """Tool calls are started, run by the world, entered with their results, and the model is called again."""
     steps = play([with_ids(say("Adding.", call("add", a=1, b=2))), say("Three.")])
     expected = ["RunStarted", "RequestStarted", "AskModel", "ResponseReceived", "ToolCallStarted", "UseTools"]
     expected += ["RequestStarted", "AskModel", "ResponseReceived", "RunEnded", "RunFinished"]

@@ -119,7 +119,7 @@ def test_a_person_is_asked_once_in_a_run(answer, asked, names):
     llm = ScriptedLLM(call("nothing"), "Done.")
     result = Agent("reporter", [SEARCH], llm=llm, safety="safe", approve=approve).run("Does it rain?")
     assert (len(questions), offered(llm), result.status) == (asked, names, "done")
-    assert "a yes holds for this run" in questions[0]
+    assert "an approval applies to this run" in questions[0]
 
 
 def test_a_yes_is_for_the_agent_that_was_asked_about():
@@ -141,7 +141,7 @@ def test_a_search_cannot_be_approved_with_other_arguments():
     llm = ScriptedLLM("I cannot search.")
     agent = Agent("reporter", [SEARCH], llm=llm, safety="safe", approve=lambda _: {"query": "rain"})
     (withheld,) = agent.run("Does it rain?").tool_calls
-    assert "Nobody can choose the arguments" in withheld.result.error
+    assert "The arguments of a tool that the provider runs cannot be changed" in withheld.result.error
 
 
 def test_a_rule_that_allows_some_searches_allows_none_unseen():
@@ -205,7 +205,9 @@ def test_nothing_is_searched_after_private_data_alone():
     llm = ScriptedLLM(call("diary"), "Dentist.")
     result = Agent("reporter", [SEARCH, diary], llm=llm).run("When is my dentist?")
     assert offered(llm) == [["web_search", "diary"], ["diary"]]
-    assert "untrusted text, by the call itself, and private data, by diary({})" in result.decisions[-1].reason
+    reason = result.decisions[-1].reason
+    assert "private data (read by diary({}))" in reason
+    assert "untrusted text (by the call itself)" in reason
 
 
 def test_code_at_the_provider_goes_on_after_private_data():

@@ -25,8 +25,8 @@ def test_unknown_argument_says_what_was_meant(given, meant):
 @pytest.mark.for_each(
     ("given", "wanted"),
     [
-        ({"name": ""}, "name= takes a text that is not blank. Got ''."),
-        ({"tools": "web"}, "give the tool itself, not its name"),
+        ({"name": ""}, "name= takes a string that is not blank. Got ''."),
+        ({"tools": "web"}, "pass the tool itself, not its name"),
         ({"model": 5}, "model= takes a model's name; an LLM goes into llm=. Got 5."),
         ({"safety": "hgih"}, "'hgih' is not a safety level; use SAFE, NETWORK or SYSTEM."),
         ({"workspace": 5}, "workspace= takes the path of a folder, or a Workspace. Got 5."),
@@ -34,7 +34,7 @@ def test_unknown_argument_says_what_was_meant(given, meant):
         ({"safety": "SYSTEM", "policy": Policy()}, "Give the level once: policy=Policy(level=SafetyLevel.SYSTEM, ...)"),
         ({"llm": LLM(base_url="http://127.0.0.1:9/v1", model="m"), "model": "m"}, "Give llm= or model=, not both"),
         ({"listeners": [5]}, "A listener is a plain function of an event, not async. Got 5."),
-        ({"handoffs": [Agent("expert"), Agent("expert")]}, "Two agents to hand off to are called 'expert'"),
+        ({"handoffs": [Agent("expert"), Agent("expert")]}, "Two handoff agents are named 'expert'"),
         ({"limits": {"cost": 1}}, "limits= takes Limits(...). Got {'cost': 1}."),
     ],
 )

@@ -124,8 +124,8 @@ def test_saved_run_that_was_changed_is_refused(tmp_path):
     calls = [{"id": "a", "name": "add", "arguments": "{}"}] * 2
     orphan = {"role": "tool", "call_id": "x", "name": "add", "content": "3"}
     for edited, told in (
-        (changed(text, "milestones", 0, "record", to=theirs), "record of its changes is another run's"),
-        (changed(text, "run", to="0" * 32), "record of its changes is another run's"),
+        (changed(text, "milestones", 0, "record", to=theirs), "record of changes belongs to another run"),
+        (changed(text, "run", to="0" * 32), "record of changes belongs to another run"),
         (changed(text, "run", to=""), "names no run"),
         (changed(text, "milestones", 1, "response", "message", "tool_calls", to=calls), "the id 'a' of another call"),
         (changed(text, "history", to=[orphan]), "a result of the call 'x', which does not exist"),

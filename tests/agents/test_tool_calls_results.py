@@ -334,7 +334,7 @@ def quoting(result):
     [
         (quoting, "The guardrail quoting failed (KeyError in test_tool_calls_results.py, line "),
         (awaiting(quoting), "The guardrail later failed (KeyError in test_tool_calls_results.py, line "),
-        (numbered, "The guardrail numbered gave int; it returns None to pass, a text or another ToolResult."),
+        (numbered, "The guardrail numbered returned int; it must return None to pass, a text or another ToolResult."),
     ],
 )
 def test_what_nobody_could_check_is_withheld(check, reason):
@@ -360,7 +360,7 @@ def test_a_check_has_the_time_of_the_run(kind, way):
     agent.llm = ScriptedLLM(call("look", place="x"), "Done.", repeat=True)
     result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
     assert (result.status, result.limit) == ("limit", "seconds")
-    assert "was not done in time" in result.tool_calls[0].result.error
+    assert "did not finish in time" in result.tool_calls[0].result.error
 
 
 def test_a_withheld_result_can_be_undone(tmp_path):

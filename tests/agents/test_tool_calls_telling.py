@@ -6,7 +6,7 @@ from agentkit.events import ToolCallFinished
 from agentkit.messages import ToolCall, ToolResult
 
 CALL = ToolCall("id1", "look", '{"at": "door", "twice": true}')
-AGAIN = "[Note: this very call has brought this very result before; do something else, or answer.]"
+AGAIN = "[Note: this call with these arguments has already returned this result; do something else, or answer.]"
 
 
 def result(content="Closed.", status="ok", whole=None):

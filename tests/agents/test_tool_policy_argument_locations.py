@@ -287,7 +287,7 @@ def test_a_link_that_is_moved_after_the_call_was_judged_does_not_help(folder):
         "x", [write_file_tool], llm=llm, policy=Policy("SYSTEM", rules), workspace=folder, listeners=[on_event]
     )
     result = agent.run("go")
-    assert "leads elsewhere now" in result.tool_calls[0].result.content
+    assert "points to another file" in result.tool_calls[0].result.content
     assert (folder / "prod/q").read_text() == "live"
 
 

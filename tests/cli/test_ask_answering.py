@@ -69,7 +69,7 @@ def test_the_closing_line_names_who_answered(typed_line):
     with FakeServer(fail(401, "bad key"), fail(401, "bad key")) as server:
         out, err, code = typed_line("-v", "-m", "big | small", "2+2?", server=server)
     assert (out, code) == ("", 1)
-    assert "None of 2 models has answered" in err.replace("\n", " ")
+    assert "None of the 2 models answered" in err.replace("\n", " ")
     assert "no answer from" not in err
     with FakeServer(fail(401, "bad key"), "4") as server:
         assert typed_line("-q", "-m", "big | small", "2+2?", server=server)[1] == ""
@@ -90,7 +90,7 @@ def test_a_trace_is_written(typed_line, tmp_path, monkeypatch):
 
 
 def test_a_trace_that_cannot_be_written_is_told_first(typed_line, tmp_path):
-    """A trace that cannot be written is an error before the model is asked."""
+    """A trace that cannot be written is an error before the model is called."""
     with FakeServer() as server:
         _, err, code = typed_line("--no-session", "--trace", str(tmp_path), "2+2?", server=server)
         assert server.requests == []

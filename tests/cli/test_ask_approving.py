@@ -80,7 +80,7 @@ def test_dry_run_shows_and_changes_nothing(command, tmp_path, monkeypatch):
     with FakeServer(WRITE, "Done.") as server:
         _, err, code = command("--dry-run", "Write it.", server=server)
     assert (code, "+hello" in err) == (0, True)
-    assert err.endswith("Nothing of this was done: --dry-run.\n")
+    assert err.endswith("No changes were made: --dry-run.\n")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -89,7 +89,7 @@ def test_nobody_there_is_told_as_that(command):
     with FakeServer(WRITE, "Done.") as server:
         _, err, code = command("Write it.", server=server)
         told = server.requests[-1].body.decode()
-    assert (code, "There is nobody to approve it." in told) == (4, True)
+    assert (code, "There is no approver." in told) == (4, True)
     assert "safety-level" in err
 
 

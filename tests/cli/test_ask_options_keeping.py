@@ -87,7 +87,9 @@ def test_where_nothing_can_be_kept_the_question_is_answered(typed_line, tmp_path
     with FakeServer("ok", repeat=True) as server:
         _, err, code = typed_line("--place", tmp_path / "file" / "x.db", "hi", server=server)
         assert (code, "x.db" in err) == (1, True)
-        (Path(os.environ["AGENTKIT_STATE"]) / "latest").write_text("")
+        state = Path(os.environ["AGENTKIT_STATE"])
+        state.mkdir(parents=True, exist_ok=True)
+        (state / "latest").write_text("")
         out, err, code = typed_line("--no-tools", "hi", server=server)
     assert (out, code) == ("ok\n", 0)
     assert "This conversation is not kept" in err
@@ -106,7 +108,7 @@ def test_a_secret_is_no_part_of_a_name(typed_line):
     [
         ([], "The question is missing"),
         (["-c"], "no run in the session"),
-        (["--no-session"], "is missing.\nAsk one: agentkit "),
+        (["--no-session"], "is missing.\nExample: agentkit "),
     ],
 )
 def test_without_a_question_there_must_be_a_run_that_waits(words, said, typed_line):

@@ -16,7 +16,7 @@ from agentkit.decisions import SafetyLevel
         (["--limit", "seconds=-3"], "The limit seconds takes a number above 0, or none for no limit.\nGot -3."),
         (["--limit", "cosst=1"], "No limit is named 'cosst'. \nDid you mean 'cost'?".replace(". \n", ".\n")),
         (["--session", " "], "--session takes a name."),
-        (["-t", ""], "--tools names no tool.\nFor none, say --no-tools."),
+        (["-t", ""], "--tools is empty.\nFor no tools, use --no-tools."),
         (["--safety", "high"], "'high' is not a safety level"),
     ],
 )

@@ -79,7 +79,7 @@ def test_piped_text_in_another_encoding_is_read(typed_line, tmp_path):
         (["@none.txt"], b"", "The file 'none.txt' cannot be read: No such file"),
         (["@none.txt"], b"", "To write @none.txt as text: @@none.txt"),
         (["@data.bin"], b"", "'data.bin' is not a file that models read: a PDF"),
-        (["x"], b"\xff\xfe\x00", "What is piped in is not text"),
+        (["x"], b"\xff\xfe\x00", "The piped input is not text"),
     ],
 )
 def test_what_cannot_be_read_is_told(words, piped, said, typed_line, tmp_path):

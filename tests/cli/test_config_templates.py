@@ -53,10 +53,10 @@ def test_a_template_fills_its_prompt(template, command):
     ("arguments", "error"),
     [
         (("-T", "tran", "x"), "No template is named 'tran'."),
-        (("-T", "t", "x"), "The template 't' needs 'language'. Give it with: -P language VALUE"),
+        (("-T", "t", "x"), "The template 't' needs 'language'. Set it with: -P language VALUE"),
         (("-T", "t", "-P", "lang", "x", "y"), "The template 't' has no parameter 'lang'. Known: language."),
         (("-T", "t", "-P", "language", "x"), "The template 't' needs a text."),
-        (("-P", "a", "b", "x"), "-P gives a parameter of a template."),
+        (("-P", "a", "b", "x"), "-P sets a parameter of a template."),
     ],
 )
 def test_a_wrong_use_of_a_template_is_explained(template, command, arguments, error):

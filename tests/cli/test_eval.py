@@ -91,7 +91,7 @@ def test_a_baseline(typed):
     assert "good -> bad: 0 fixed, 1 broken, of 2 cases" in out
     assert code == ANSWERED
     _, err, code = typed("run", "suite.py", "--agent", "bad", "--baseline", "good.json", "--no-broken")
-    assert (err, code) == ("It is worse than good.json.\n", FAILED)
+    assert (err, code) == ("The results are worse than good.json.\n", FAILED)
 
 
 def test_reports_are_compared(typed):
@@ -118,14 +118,14 @@ def test_a_report_is_shown(typed, tmp_path):
 def test_limits(typed):
     """When limits leave trials undone the exit code is 3, and stderr says how many."""
     _, err, code = typed("run", "suite.py", "--agent", "good", "--limit", "input_tokens=1")
-    told = "2 of 2 trials are undone. Another request could exceed the limit of 1 input tokens.\n"
+    told = "2 of 2 trials were not run. Another request could exceed the limit of 1 input tokens.\n"
     assert (err, code) == (told, LIMIT)
 
 
 def test_a_cost_that_cannot_be_known(typed):
     """Where nobody knows what a model costs, that is said to be why trials are undone under a limit of money."""
     _, err, code = typed("run", "suite.py", "--agent", "good", "--limit", "cost=1")
-    assert ("2 of 2 trials are undone. The price of the model is unknown" in err, code) == (True, LIMIT)
+    assert ("2 of 2 trials were not run. The price of the model is unknown" in err, code) == (True, LIMIT)
 
 
 def test_nothing_is_answered(typed, tmp_path, monkeypatch):
@@ -237,7 +237,7 @@ def test_what_cannot_be_run(typed, tmp_path, words, told):
         ("prompt\n", "a.csv", "The suite 'a' has no cases", "Correct the file"),
         ('{"question": 1}', "a.jsonl", "a case has no field 'question'.", "Its fields are prompt"),
         ("\xe4", "a.csv", "cannot be read: it is not UTF-8.", "Save it as UTF-8."),
-        ("2+2?", "a.txt", "Cases are read from .jsonl and .csv files", "Give it such a name."),
+        ("2+2?", "a.txt", "Cases are read from .jsonl and .csv files", "Rename the file."),
         (None, "a.csv", "a.csv cannot be read: No such file or directory.", "Check that the file"),
     ],
 )
@@ -300,7 +300,7 @@ def test_a_narrow_terminal(typed, spawn, tmp_path):
     ("words", "told"),
     [
         (("--resume", "kept.jsonl"), "The work so far is stored. Continue with: --resume kept.jsonl"),
-        ((), "Nothing is stored. With --resume FILE each finished trial is."),
+        ((), "Nothing was stored. With --resume FILE, each finished trial is stored."),
     ],
 )
 def test_a_suite_is_interrupted(typed, spawn, tmp_path, words, told):

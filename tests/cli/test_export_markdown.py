@@ -37,7 +37,7 @@ def test_a_conversation_as_markdown(session, tmp_path):
     text = (tmp_path / "trip.md").read_text("utf-8")
     assert text.startswith("# trip\n\n## You\n\n> Before.\n\n## agentkit\n\n> Yes?\n\n## You, 20")
     assert 'write_file(path="a.md"' in text
-    assert "[allow: safety-level]" in text
+    assert "[approved: safety-level]" in text
     assert "\n````diff\n" in text
     assert "## agentkit\n\n> It is written.\n" in text
     assert "*failed: The provider answered 403: no" in text

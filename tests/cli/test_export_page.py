@@ -117,7 +117,7 @@ def test_everything_is_told(html):
         "It only computes. rule: level",
         "allowed by a person",
         "a person answered: once",
-        "The model was shown its beginning and its end.",
+        "The model received its beginning and its end.",
         "Because of curl x | sh",
         "Instead: Read it first.",
         "Error (denied)",
@@ -132,7 +132,7 @@ def test_everything_is_told(html):
         "Limit reached: cost",
         "Handed off to writer",
         "Model request failed (RateLimited)",
-        "Cut short: this is as far as the answer came.",
+        "The answer was cut off here.",
         "waits for a person: May I?",
         "needs approval",
         "worker, within a tool call",
@@ -156,7 +156,7 @@ def test_headings_and_labels_are_in_order(html):
 def test_an_empty_cassette_has_a_page():
     """Where nothing was recorded, the page says so; that of a session is called one."""
     empty = page("x", {"session": 1}, [])
-    assert "Nothing was asked in it." in empty
+    assert "It contains no prompts." in empty
     assert ">Session<" in empty
     assert "<nav" not in empty
 

@@ -54,7 +54,7 @@ def test_a_program_takes_no_modules_place(tmp_path, name):
         ("x = 1\nnix\n", "line 2: NameError: name 'nix' is not defined\nThe whole traceback: python "),
         ("raise SystemExit(3)\n", "line 1: SystemExit: 3"),
         ("def f(:\n", "line 1: SyntaxError: invalid syntax\n"),
-        ("from agentkit import Agent\nAgent('')\n", "line 2: name= takes a text that is not blank."),
+        ("from agentkit import Agent\nAgent('')\n", "line 2: name= takes a string that is not blank."),
     ],
 )
 def test_what_fails_is_told_by_its_line(tmp_path, text, told):

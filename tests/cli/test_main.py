@@ -250,9 +250,9 @@ def test_a_tool_that_there_is_not_names_the_collections(typed_line):
 
 def test_a_run_that_the_journal_has_not_says_where_ids_stand(typed_line):
     """`undo` of an unknown id names the command that lists them; so it does when there is nothing to undo."""
-    assert typed_line("undo", "nope")[1].endswith("and where: agentkit undo --list\n")
+    assert typed_line("undo", "nope")[1].endswith("that made changes: agentkit undo --list\n")
     _, err, code = typed_line("undo")
-    assert (code, err.endswith("and where: agentkit undo --list\n")) == (1, True)
+    assert (code, err.endswith("that made changes: agentkit undo --list\n")) == (1, True)
 
 
 def test_a_file_that_is_no_recording_says_which_are(typed_line):

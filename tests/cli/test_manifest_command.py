@@ -120,7 +120,7 @@ def test_nothing_has_changed(kept, bot, typed_line):
     """An agent that may do what is kept passes."""
     out, err, code = typed_line("manifest", bot(), "--check", kept)
     assert (out, code) == ("", ANSWERED)
-    assert err == f"{kept.with_name('bot.py')} may do nothing that {kept} does not say.\n"
+    assert err == f"{kept.with_name('bot.py')} has no permissions beyond those in {kept}.\n"
 
 
 def test_it_may_do_more(kept, bot, command):
@@ -131,7 +131,7 @@ def test_it_may_do_more(kept, bot, command):
     wider = ["wider     line 5: ceiling network -> system", f"wider     line {line}: limits: cost 0.5 -> 5"]
     assert out.splitlines() == wider
     what, remedy = err.splitlines()
-    assert what.endswith(f"bot.py may do more than {kept} says, in 2 places.")
+    assert what.endswith(f"bot.py has more permissions than {kept}, in 2 places.")
     assert remedy.endswith(f"To accept them: agentkit manifest {kept.with_name('bot.py')} --write {kept}")
     assert kept.read_text("utf-8").splitlines()[4] == '  "agents/bot/ceiling": "network",'
 
@@ -149,8 +149,8 @@ def test_it_may_do_less(kept, bot, typed_line):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", ["line 1: a manifest begins with a line that is {", "Write it again with"]),
-        (b"\xff\xfe{}", ["line 1: a manifest begins", "Write it again"]),
+        (b"", ["line 1: the first line of a manifest must be {", "Write it again with"]),
+        (b"\xff\xfe{}", ["line 1: the first line of a manifest", "Write it again"]),
         (b'{\n  "format": 7\n}\n', ["is written in format 7, and this agentkit knows format 1.", "Upgrade agentkit"]),
         (b'{\n  "format": 1,\n  "\x1b[2J": 1\n}\n', ["line 3: this is not a fact", "Write it again"]),
         (b" " * 4_000_001, ["is longer than any manifest", "Write it again"]),

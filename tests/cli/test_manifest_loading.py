@@ -50,7 +50,7 @@ def test_the_named_agent(write):
     """Of several agents one can be named."""
     path = write(TWO.format(""))
     assert agent_in(f"{path}:clerk")[0].name == "clerk"
-    assert refused(path) == f"{path} has clerk, bot, so the choice is open. Name one: {path}:NAME."
+    assert refused(path) == f"{path} has clerk, bot, so the choice is ambiguous. Name one: {path}:NAME."
     for other in ("nobody", "Agent"):
         assert f"There is no Agent {other!r} in {path}; it has clerk, bot." in refused(f"{path}:{other}")
 
@@ -101,7 +101,7 @@ def test_a_program_that_runs_its_agent(write, call):
     path = write(f"from agentkit import LLM, Agent\nbot = Agent('bot', llm=LLM('openai'))\n{call}\n")
     assert refused(path) == (
         f"{path}, line 3: {path} runs an agent while it is imported. "
-        'Put what is to be run below the line: if __name__ == "__main__":'
+        'Put code that runs an agent below the line: if __name__ == "__main__":'
     )
 
 
@@ -115,7 +115,7 @@ def test_a_program_that_runs_its_agent(write, call):
         ("x = 1\nx =\n", "line 2: SyntaxError: invalid syntax"),
         ("raise SystemExit(3)\n", "line 1: SystemExit: 3"),
         ("raise ValueError\n", "line 1: ValueError\nThe whole traceback: python "),
-        ("from agentkit import Agent\n\nAgent('')\n", "line 3: name= takes a text that is not blank."),
+        ("from agentkit import Agent\n\nAgent('')\n", "line 3: name= takes a string that is not blank."),
         ("\0", "SyntaxError: source code string cannot contain null bytes"),
     ],
 )
@@ -126,4 +126,4 @@ def test_a_program_that_cannot_be_imported(write, text, words):
 
 def test_a_manifest_is_no_program(write):
     """A manifest in the place of the program is refused: as text, it would be an agent's instruction."""
-    assert "neither a program nor an agent's text file. Was this meant?" in refused(write("{}", "bot.json"))
+    assert "neither a program nor an agent's text file. Did you mean:" in refused(write("{}", "bot.json"))

@@ -42,7 +42,7 @@ def test_a_login_in_a_browser(url, browser):
     )
     assert (done.stdout, done.returncode) == ("", ANSWERED), done.stderr
     asked, address, said = done.stderr.splitlines()[:3]
-    assert (asked, said) == ("Open this address to log in:", f"Logged in. To forget it: agentkit mcp logout {url}")
+    assert (asked, said) == ("Open this address to log in:", f"Logged in. To log out: agentkit mcp logout {url}")
     assert address.startswith(url.removesuffix("mcp"))
     with MCPServer(url, "far", level="safe") as server:
         assert server.call("add", first=1, second=2) == "3"

@@ -92,7 +92,7 @@ def test_a_budget_in_dollars_needs_prices(optimize, server):
     """A model whose price nobody knows is not paid for from a budget, unless that is said."""
     _, err, code = optimize("--budget", "2.00", "-m", "my-own")
     assert code == 2
-    assert err.splitlines()[0].startswith("Error: Nobody knows the price of ")
+    assert err.splitlines()[0].startswith("Error: The price of ")
     assert len(err.splitlines()) == 2
     assert server.requests == []
     assert optimize("--budget", "2.00", "-m", "my-own", "--limit", "unknown_price=free")[2] == 0

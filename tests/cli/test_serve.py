@@ -104,7 +104,7 @@ def test_other_machines_are_let_in_only_with_a_chosen_token(typed_line, host):
     with FakeServer() as model:
         out, err, code = typed_line("serve", "--host", host, server=model)
     assert (out, code) == ("", 2)
-    assert f"--host {host} lets other machines in" in err
+    assert f"--host {host} accepts connections from other machines" in err
     assert "AGENTKIT_TOKEN=" in err
 
 
@@ -141,7 +141,7 @@ def test_the_environment_may_hold_the_token(typed_line, monkeypatch):
         (["-t", "calculater"], "calculator"),
         (["--safety", "wild"], "wild"),
         (["--allow-host", "http://x"], "A host is a name"),
-        (["--host", "not a host"], "lets other machines in"),
+        (["--host", "not a host"], "accepts connections from other machines"),
         (["question"], "unexpected"),
     ],
 )
@@ -176,7 +176,7 @@ def test_a_port_that_is_taken_is_named(typed_line):
         port = taken.getsockname()[1]
         _, err, code = typed_line("serve", "--port", port, server=model)
         assert (code, f"port {port}: Address already in use." in err) == (2, True)
-        assert "Choose another port, or 0 for one that is free." in err
+        assert "Choose another port, or 0 for a free port." in err
         options = ("--host", "no.such.host.invalid", "--token", "chosen-token-of-16")
         _, err, code = typed_line("serve", *options, server=model)
         assert (code, "Nothing can listen on no.such.host.invalid" in err) == (2, True)

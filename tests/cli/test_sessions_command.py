@@ -110,12 +110,12 @@ def test_old_sessions_are_pruned(typed_line, trip, monkeypatch):
     store.create("old", [old, SessionEntry("r", 1_001.0, RunEnded("done"))])
     assert typed_line("sessions", "prune", "--older-than", "30d")[2] == 2
     assert (
-        "1970-01-01  old\n1 session did not change for 30d; none was deleted."
+        "1970-01-01  old\n1 session have not changed for 30d; none was deleted."
         in (typed_line("sessions", "prune", "--older-than", "30d", "--dry-run")[1])
     )
     assert typed_line("sessions", "prune", "--older-than", "30d", "-y")[1].endswith("Deleted: 1 session.\n")
     assert [each.name for each in Session.summaries()] == ["trip"]
-    assert typed_line("sessions", "prune", "--older-than", "8w")[1] == "0 sessions did not change for 8w.\n"
+    assert typed_line("sessions", "prune", "--older-than", "8w")[1] == "0 sessions have not changed for 8w.\n"
     for age in ("30", "d", "-1d", "0d", "1y"):
         _, err, code = typed_line("sessions", "prune", "--older-than", age)
         assert (code, "--older-than takes a number" in err) == (2, True)

@@ -22,9 +22,9 @@ def test_what_is_no_cassette_is_told(command, tmp_path):
     assert "not a cassette" in command("show", str(tmp_path / "other"))[1]
 
 
-def test_a_page_that_cannot_be_written_is_told(command, cassette, tmp_path):
+def test_a_page_that_cannot_be_written_is_told(process, cassette, tmp_path):
     """A folder that is not there is an error, no traceback."""
-    _, err, code = command("show", str(cassette), "--html", str(tmp_path / "none" / "page.html"))
+    _, err, code = process("show", str(cassette), "--html", str(tmp_path / "none" / "page.html"))
     assert code == 1
     assert err.startswith("Error: ")
 

@@ -26,7 +26,7 @@ def test_folder_that_was_removed_is_told(tmp_path, monkeypatch):
     monkeypatch.chdir(gone)
     assert current_folder() == gone
     gone.rmdir()
-    with pytest.raises(ConfigError, match=r"The current folder was removed\. Change into one that is there"):
+    with pytest.raises(ConfigError, match=r"The current folder no longer exists\. Change to an existing folder"):
         current_folder()
 
 
@@ -74,12 +74,12 @@ def test_a_file_of_another_user_is_none(tmp_path):
             'api_key = "sk-secret"\n',
             "line 1: 'api_key' is not a setting. Store a key with: agentkit keys set openai",
         ),
-        ("model = 5\n", "line 1: model takes a text. Got 5."),
+        ("model = 5\n", "line 1: model takes a string. Got 5."),
         ('safety = "high"\n', "line 1: 'high' is not a safety level"),
         ("[limits]\n\ncosts = 1\n", "line 3: No limit is named 'costs'."),
         ("limits = { seconds = 5, cost = -1 }\n", "line 1: The limit cost takes a number above 0"),
         ("limits.cost = -1\n", "line 1: The limit cost"),
-        ("model = \n", "is not TOML: Invalid value (at line 1"),
+        ("model = \n", "is not valid TOML: Invalid value (at line 1"),
         ('"mo\\u0064le" = 5\n', "agentkit.toml: No setting is named 'modle'."),
     ],
 )

@@ -28,13 +28,13 @@ def test_a_setting_is_read(key, given, value):
 @pytest.mark.for_each(
     ("key", "given", "said"),
     [
-        ("model", 5, "takes a text. Got 5."),
+        ("model", 5, "takes a string. Got 5."),
         ("model", "  ", "takes a text"),
         ("tools", 5, 'takes names, such as ["core", "web"]'),
         ("tools", ["core", 5], "takes names"),
         ("safety", "hihg", "'hihg' is not a safety level"),
         ("safety", True, "'True' is not a safety level"),
-        ("session", True, "or false to keep nothing"),
+        ("session", True, "or false to store nothing"),
         ("limits", 5, "takes a table"),
         ("limits", {"costs": 5}, "No limit is named 'costs'. Did you mean 'cost'?"),
         ("limits", {"cost": -1}, "The limit cost takes a number above 0"),

@@ -73,7 +73,7 @@ def test_a_failure_speaks_of_arguments_only_where_they_are_wrong(capsys):
     assert run(["tools", "run", "read_file", "path=nosuch"]) == 1
     assert capsys.readouterr().err == "Error: 'nosuch' does not exist.\n"
     assert run(["tools", "run", "calculator"]) == 2
-    assert capsys.readouterr().err.endswith("To see what it takes: agentkit tools show calculator\n")
+    assert capsys.readouterr().err.endswith("To see its parameters: agentkit tools show calculator\n")
 
 
 def test_a_result_as_json_has_status_and_decision(capsys):

@@ -185,7 +185,7 @@ CHANGED = [
     ("price('Hue')", "refund('Hue', 1)", 'call 1 was price {"city": "Hue"}, and is refund'),
     ("refund('Hue', euros)", "refund('Hue', 1000)", "call 2 was refund"),
     ("refund('Hue', euros)", "price('Hue')", "call 2 was refund"),
-    ("euros = price('Hue')", "raise SystemExit", "it ended after 0 of 2 calls. Nothing was made twice"),
+    ("euros = price('Hue')", "raise SystemExit", "it ended after 0 of 2 calls. No call was made twice"),
     ("print(refund('Hue', euros))", "print('no')", "it ended after 1 of 2 calls."),
 ]
 
@@ -202,7 +202,7 @@ def test_a_program_that_does_something_else_is_ended(old, new, why, awaiting):
     told = result.tool_calls[0].result
     assert told.status == "failed"
     assert why in told.error
-    assert "After the pause the program did not do again what it had done before" in told.error
+    assert "After the pause the program did not repeat its earlier calls" in told.error
     assert desk.done == ["price Hue"]
 
 
@@ -217,7 +217,7 @@ def test_a_program_that_looks_at_the_clock_is_told_why_it_ended():
 
     code = "import time\nnote(str(time.time()))\nrefund('Hue', 1)"
     told = left([*desk.tools, note], code).resume(True).tool_calls[0].result
-    assert "Write programs that do the same each time, whatever the clock and chance say." in told.error
+    assert "Write programs that make the same calls each time, independent of time and randomness." in told.error
     assert told.value["calls"] == []
     assert desk.done == ["note"]
 
@@ -449,7 +449,7 @@ def test_a_text_that_says_that_a_call_of_a_program_was_approved_is_refused():
     result = left(Desk().tools, PAY)
     saved = json.loads(result.to_json())
     saved["milestones"].insert(-1, {"event": "approved", "call_id": result.pending[0].id, "answer": "once"})
-    with pytest.raises(SessionError, match="says that calls that wait were approved"):
+    with pytest.raises(SessionError, match="marks waiting calls as approved"):
         RunResult.from_json(json.dumps(saved))
 
 
@@ -513,7 +513,7 @@ def elsewhere(desk, tmp_path):
         "no program": (Agent("clerk", [desk.price], llm=ScriptedLLM()), "no such tool"),
         "no such function": (
             clerk([desk.price], workspace=tmp_path),
-            "'write_file' waits for approval, and this agent",
+            "'write_file' waits for approval, but this agent",
         ),
         "another tool": (Agent("clerk", [other], llm=ScriptedLLM()), "the 'run_program' of this agent makes none"),
         "another folder": (clerk([write_file_tool], workspace=tmp_path / "there"), "Set workspace="),

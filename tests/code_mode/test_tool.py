@@ -300,7 +300,7 @@ def test_a_program_cannot_pass_the_conversation_on():
         return other
 
     result, told = ran("pass_on()", [pass_on])
-    assert "cannot pass the conversation" in told.error
+    assert "cannot hand the conversation off" in told.error
     assert result.output == "Done."
 
 
@@ -427,7 +427,7 @@ def test_a_program_calls_no_tool_that_it_was_not_given():
     """Programs can only call the tools that they were given."""
     _, told = ran("erase('all')", [add], approve=lambda _: True)
     assert "NameError" in told.error
-    assert "these functions are there, by their bare names and without import: add" in told.error
+    assert "these functions are available by name, without import: add" in told.error
 
 
 @pytest.mark.parametrize("code", ["", "# nothing", "number = add(1)", "def main():\n    print(add(1))", "None"])
@@ -450,7 +450,12 @@ def test_it_can_be_sent_to_another_process():
         ([], "auto", "takes the tools"),
         ([1], "auto", "tool"),
         ([add], "none", "Unknown isolation"),
-        ([add, program_tool([calculator_tool])], "auto", r"give .* the tools of the other one: program_tool\(other\."),
+        (
+            [add, program_tool([calculator_tool])],
+            "auto",
+            r"Pass the tools of the other program tool: "
+            r"program_tool\(other\.",
+        ),
     ],
 )
 def test_what_cannot_be_is_told_at_once(tools, sandbox, why):
@@ -517,7 +522,7 @@ def test_private_data_does_not_leave_by_a_program_without_a_run(read):
     code = f"print(send('a'))\ndiary()\n{read}\nsend('b')"
     result = program_tool([diary, letters, reading_agent(), send]).invoke({"code": code})
     assert result.value["output"] == "sent a\n"
-    assert "has read untrusted text, by" in result.error
+    assert "has read untrusted text (by" in result.error
     assert "by ()" not in result.error
     assert result.labels == {Label.PRIVATE, Label.UNTRUSTED}
 
@@ -546,7 +551,7 @@ def test_without_a_run_there_may_be_a_hundred_calls(awaiting):
     """A program without a run has the default limits of a run."""
     tool_of_it, arguments = program_tool([add]), {"code": "for n in range(200):\n    add(n)"}
     told = (asyncio.run(tool_of_it.ainvoke(arguments)) if awaiting else tool_of_it.invoke(arguments)).value
-    assert "may make no more than 100 calls" in told["error"]
+    assert "can make at most 100 calls" in told["error"]
     assert told["calls"][-1] == "and 81 more"
 
 
@@ -576,7 +581,7 @@ def test_a_value_that_is_too_long_is_told():
         """Give much."""
         return "x" * 3_000_000
 
-    assert "is longer, or nests deeper, than a program can take" in program_tool([much])(code="much()")["error"]
+    assert "is too long or too deeply nested for a program" in program_tool([much])(code="much()")["error"]
 
 
 @pytest.mark.parametrize("awaiting", [False, True])

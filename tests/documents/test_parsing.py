@@ -1,14 +1,17 @@
 """Parsing of documents in the isolated worker: content, limits, and what hostile files cost."""
 
 import io
+import json
 import subprocess
 import sys
 import time
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
 
+from agentkit.documents import text_of
 from agentkit.documents.parsing import MAX_DOCUMENT_BYTES, ParsedDocument, parse_document
 from agentkit.errors import MissingExtra, ToolError
 from agentkit.knowledge import Knowledge
@@ -170,7 +173,7 @@ def test_other_files_are_no_documents():
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"%PDF-1.4\nnothing more", "damaged"),
+        (b"%PDF-1.4\nnothing more", "cut off"),
         (b"%PDF-" + bytes(MAX_DOCUMENT_BYTES), "at most"),
         (b"PK\x03\x04 word/document.xml", "damaged"),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old format"),
@@ -235,3 +238,107 @@ def test_without_pypdf_the_error_names_the_extra():
     )
     assert "[pdf]" in done.stdout
     assert issubclass(MissingExtra, ImportError)
+
+
+def objects(*texts, end=b""):
+    """A PDF whose objects are numbered from 1, without a table of them."""
+    return b"%PDF-1.7\n" + b"".join(b"%d 0 obj\n%b\nendobj\n" % pair for pair in enumerate(texts, 1)) + end
+
+
+PAGE = b"<</Type/Page/Parent 9 0 R/MediaBox[0 0 200 200]/Contents 2 0 R/Resources<</Font<</F 3 0 R>>>>>>"
+WORDS = b"<</Length 40>>\nstream\nBT /F 12 Tf 10 10 Td (Leave by noon.) Tj ET\nendstream"
+FONT = b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"
+HEAD = b"1 0 3 %d " % (len(PAGE) + 1)
+PACKED = zlib.compress(HEAD + PAGE + b" " + FONT)
+IN_A_STREAM = b"<</Type/ObjStm/N 2/First %d/Filter/FlateDecode>>\nstream\n%b\nendstream" % (len(HEAD), PACKED)
+
+
+@pytest.mark.parametrize(
+    ("body", "note"),
+    [
+        (objects(PAGE, WORDS, FONT), "1 pages were found"),
+        (objects(PAGE, WORDS, FONT, end=b"4 0 obj\n<</Length 9>>\nstream\nBT"), "1 pages were found"),
+        (
+            objects(WORDS, WORDS, WORDS, IN_A_STREAM).replace(b"1 0 obj", b"5 0 obj").replace(b"3 0 obj", b"6 0 obj"),
+            "1 pages were found",
+        ),
+        (objects(PAGE, WORDS, FONT, PAGE.replace(b"2 0 R", b"7 0 R")), "could not be read: 2"),
+    ],
+)
+def test_pages_of_a_pdf_that_is_cut_off_are_read_with_a_note(body, note):
+    """The complete pages of a PDF without its end, packed or not, are read, and a note says that others may miss."""
+    document = parse_document(body + b"startxref")
+    assert document.pages[0].strip() == "Leave by noon."
+    assert note in document.note
+    assert text_of(body + b"startxref").startswith(f"[{document.note}]")
+
+
+def test_a_pdf_without_a_complete_page_is_an_error():
+    """Where no page of a PDF is left, the error says that it is cut off."""
+    with pytest.raises(ToolError, match="the PDF is cut off"):
+        parse_document(objects(WORDS, FONT) + b"startxref")
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (
+            rb"{\rtf1 {\stylesheet{\s1 Heading 2;}}\pard\s1 Tides\par\pard H{\dn6 2}O 10{\up6 6}}",
+            "## Tides\n\nH\u2082O 10^6",
+        ),
+        (rb"{\rtf1 Smile \u-10179?\u-8704? {\*\annotation Check it.}}", "Smile \U0001f600\n\nComment: Check it."),
+        (
+            json.dumps(
+                {
+                    "nbformat": 4,
+                    "cells": [
+                        {"cell_type": "code", "source": "f()", "outputs": [{"data": {"text/latex": "$x^2$"}}]},
+                        {"cell_type": "code", "source": "", "outputs": [{"data": {"application/json": {"a": 1}}}]},
+                    ],
+                }
+            ).encode(),
+            '```python\nf()\n```\n\nOutput:\n```\n$x^2$\n```\n\nOutput:\n```\n{"a": 1}\n```',
+        ),
+        (
+            b"From: a@b.c\nMessage-ID: <1>\nMIME-Version: 1.0\n"
+            b"Content-Type: multipart/mixed; boundary=B\n\n--B\n\nHello\n"
+            b"--B\nContent-Type: text/calendar\n\nSUMMARY:Lunch\n--B\nContent-Type: message/delivery-status\n\n"
+            b"Action: failed\n\n--B--\n",
+            "From: a@b.c\n\nHello\n\nSUMMARY:Lunch\n\nAction: failed",
+        ),
+    ],
+)
+def test_content_in_unusual_places_is_kept(body, text):
+    """Raised text, headings by style name, comments, outputs without plain text, calendars and reports are kept."""
+    assert parse_document(body).text == text
+
+
+def test_headings_of_imported_pages_are_kept():
+    """LibreOffice writes the headings of a page that it imports as styled paragraphs."""
+    content = (
+        '<office:document-content xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" '
+        'xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0" '
+        'xmlns:style="urn:oasis:names:tc:opendocument:xmlns:style:1.0"><office:automatic-styles>'
+        '<style:style style:name="P1" style:family="paragraph" style:parent-style-name="Heading_20_2"/>'
+        '</office:automatic-styles><office:body><office:text><text:p text:style-name="P1">Tides</text:p>'
+        "<text:p>High water.</text:p></office:text></office:body></office:document-content>"
+    )
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.text")
+        archive.writestr("content.xml", content)
+    assert parse_document(file.getvalue()).text == "## Tides\n\nHigh water."
+
+
+def test_raised_runs_of_word_are_indices():
+    """A run that is moved up or down by its position is an index."""
+    runs = "".join(
+        f'<w:r><w:rPr><w:position w:val="{height}"/></w:rPr><w:t>{text}</w:t></w:r>'
+        for text, height in (("H", 0), ("2", -2), ("O 10", 1), ("6", 5))
+    )
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(
+            "word/document.xml", f'<w:document xmlns:w="w"><w:body><w:p>{runs}</w:p></w:body></w:document>'
+        )
+    assert parse_document(file.getvalue()).text == "H\u2082O 10^6"

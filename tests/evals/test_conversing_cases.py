@@ -215,8 +215,8 @@ def test_users_of_several_trials_at_once(guide):
 @pytest.mark.parametrize(
     ("player", "error"),
     [
-        (lambda _messages: None, "The simulated user has said nothing."),
-        (lambda _messages: 3, "gives a text, or None"),
+        (lambda _messages: None, "The simulated user returned an empty message."),
+        (lambda _messages: 3, "must return a string or None"),
         (lambda _messages: Agent("x", llm=ScriptedLLM(Unreachable("away")))("?"), "away"),
         (lambda _messages: 1 / 0, "The simulated user failed (ZeroDivisionError)"),
         (ScriptedLLM(Unreachable("down"), repeat=True), "down"),

@@ -75,5 +75,5 @@ def test_which_agents_are_compared(always):
     both = suite.run({"a": always("yes"), "b": always("no")})
     assert both.compare(suite.run({"b": always("yes"), "c": always("no")})).after == "b"
     assert both.only(agent="a").compare(both.only(agent="b")).difference == -1.0
-    with pytest.raises(ConfigError, match="Which agents are compared"):
+    with pytest.raises(ConfigError, match="Both reports must have the same agent"):
         both.compare(both)

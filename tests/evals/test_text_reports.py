@@ -50,7 +50,7 @@ def test_errors_that_are_alike(tmp_path):
         suite = Suite("x", [Case(f"Case {number}", "yes") for number in range(count)], contains())
         text = str(suite.run(Agent("helper", llm=ScriptedLLM("yes")), replay=tmp_path))
         assert text.count("error  [helper]") == 1
-        assert f"error  [helper] {told}    This trial is on no cassette" in text
+        assert f"error  [helper] {told}    No cassette in" in text
         assert ("\n1 error\n" if count == 1 else f"\n{count} errors\n") in text
 
 

@@ -26,7 +26,7 @@ def test_no_cassettes(tmp_path):
         assert not recording.is_replaying()
     with Cassettes(None, str(tmp_path)).without_world():
         assert recording.is_replaying()
-    with pytest.raises(SessionError, match="is on no cassette"):
+    with pytest.raises(SessionError, match="contains this trial"):
         Cassettes(None, str(tmp_path)).tape(("a", "b", 1))
 
 

@@ -46,7 +46,7 @@ def test_what_makes_no_vectors_is_told(given):
 
 def test_a_name_that_no_provider_has():
     """The name of a model is read as LLM reads it."""
-    with pytest.raises(NoProvider, match="No provider here is called"):
+    with pytest.raises(NoProvider, match="Unknown provider"):
         made_by("olama:nomic-embed-text")
 
 
@@ -84,9 +84,9 @@ def scripted(model, **settings):
 
 
 OTHERS = (
-    (scripted("other"), "made by first, and embed= is other"),
-    (scripted("first", dimensions=8), "made by first, and embed= is first with dimensions=8"),
-    (lambda texts: [[1.0] * 64 for _ in texts], "made by first, and embed= is a function"),
+    (scripted("other"), "made by first, but embed= is other"),
+    (scripted("first", dimensions=8), "made by first, but embed= is first with dimensions=8"),
+    (lambda texts: [[1.0] * 64 for _ in texts], "made by first, but embed= is a function"),
 )
 
 

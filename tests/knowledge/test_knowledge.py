@@ -176,7 +176,7 @@ def test_a_bound_that_cannot_be_is_told(knowledge, options, told):
 
 def test_a_name_has_one_line(knowledge):
     """Who gives the text where the name belongs is told so."""
-    with pytest.raises(ConfigError, match="a name for the text, of one line"):
+    with pytest.raises(ConfigError, match="a name of one line for the text"):
         knowledge.add_text("leave.md", "# Leave\n\nThirty days.")
 
 
@@ -213,9 +213,9 @@ def test_what_cannot_be_read_stands_in_the_report(knowledge, folder, place):
     skipped = {Path(name).name.strip("'"): reason for name, reason in report.skipped.items()}
     assert "service credentials" in skipped["secrets.json"]
     assert "it is no text" in skipped["picture.png"]
-    assert skipped["pipe"] == "it is no regular file"
-    assert skipped["own.db"] == "it is where the knowledge is kept"
-    assert skipped["\\udcff.md"] == "its name is no text"
+    assert skipped["pipe"] == "it is not a regular file"
+    assert skipped["own.db"] == "it is the file of this knowledge store"
+    assert skipped["\\udcff.md"] == "its name is not valid text"
     assert len(report.added) == 4
 
 
@@ -335,9 +335,9 @@ def test_hostile_questions_are_harmless(knowledge, question):
 @pytest.mark.parametrize("question", [None, 5, b"words", ["words"]])
 def test_a_question_is_a_text(knowledge, question):
     """What is no text is refused in words, by a search and by a memory."""
-    with pytest.raises(ConfigError, match="A question is a text"):
+    with pytest.raises(ConfigError, match="A question must be a string"):
         knowledge.search(question)
-    with pytest.raises(ConfigError, match="A question is a text"):
+    with pytest.raises(ConfigError, match="A question must be a string"):
         Memory(":memory:").recall(question)
 
 

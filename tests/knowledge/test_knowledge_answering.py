@@ -29,7 +29,7 @@ def test_nothing_found_is_told(knowledge):
     """When nothing is found, the model is told to say so."""
     told = knowledge.as_tool()(query="anything")
     assert (told["status"], told["passages"], told["query"]) == ("empty", [], "anything")
-    assert "do not answer the question" in told["note"]
+    assert "do not contain the answer" in told["note"]
 
 
 def test_a_tool_is_bounded(knowledge):

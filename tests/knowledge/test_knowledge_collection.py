@@ -20,9 +20,9 @@ def test_what_vectors_of_notes_have_taken_is_told():
 @pytest.mark.parametrize("limit", [0, True, "3", 1.5])
 def test_what_is_no_number_of_passages_is_refused(limit):
     """So many are found as a whole number says."""
-    with pytest.raises(ConfigError, match="limit= takes a whole number from 1 on"):
+    with pytest.raises(ConfigError, match="limit= takes a whole number of at least 1"):
         Knowledge(":memory:").search("tea", limit)
-    with pytest.raises(ConfigError, match="limit= takes a whole number from 1 on"):
+    with pytest.raises(ConfigError, match="limit= takes a whole number of at least 1"):
         Memory(":memory:").recall("tea", limit)
 
 

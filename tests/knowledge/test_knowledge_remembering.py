@@ -23,7 +23,7 @@ def memory(place):
 def test_a_memory_stands_for_its_tools(memory):
     """A memory that is put among tools is its three tools, and a note is a text."""
     assert Agent("helper", tools=[memory]).tools.names == ("remember", "recall", "forget")
-    with pytest.raises(ConfigError, match=r"remember\(\) takes a text; not 3"):
+    with pytest.raises(ConfigError, match=r"remember\(\) takes a string. Got 3"):
         memory.remember(3)
 
 

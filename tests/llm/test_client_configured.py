@@ -81,7 +81,7 @@ def test_a_fallback_that_cannot_work():
 @pytest.mark.parametrize("name", ["gorq:llama", "cohere:command", "bedrock:x"])
 def test_a_provider_that_there_is_not(name):
     """A fallback that seems to name an unknown provider is refused at once; so called models are given as an LLM."""
-    with pytest.raises(NoProvider, match="No provider here is called"):
+    with pytest.raises(NoProvider, match="Unknown provider"):
         LLM("openai", "gpt", KEY, fallback=name)
     with pytest.raises(NoProvider, match="is given as fallback=LLM"):
         LLM("openai", f"gpt | {name}", KEY)

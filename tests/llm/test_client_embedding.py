@@ -89,14 +89,18 @@ def test_a_length_among_the_settings():
 
 def test_the_offline_model_makes_none(embed):
     """The offline model's vectors do not tell texts apart, so that it is refused, and others are named."""
-    with pytest.raises(ConfigError, match=r"'offline' makes no vectors.*text-embedding-3-small.*nomic-embed-text"):
+    with pytest.raises(
+        ConfigError,
+        match=r"'offline' cannot compute "
+        r"embeddings.*text-embedding-3-small.*nomic-embed-text",
+    ):
         embed(LLM("offline"), ["x"])
 
 
 def test_no_fallbacks(embed):
     """Vectors of two models cannot be compared, so that an LLM with fallbacks makes none."""
     llm = LLM(base_url="http://127.0.0.1:1/v1", model="a", fallback="b")
-    with pytest.raises(ConfigError, match="fallbacks makes no vectors"):
+    with pytest.raises(ConfigError, match="fallbacks cannot embed texts"):
         embed(llm, ["x"])
 
 
@@ -112,7 +116,7 @@ def test_vectors_are_recorded(embed, tmp_path):
     assert "sk-abc" not in (tmp_path / "cassette.jsonl").read_text("utf-8")
     assert (again, again.usage, again.model) == (made, made.usage, "m")
     with (
-        pytest.raises(ReplayError, match="asked for vectors as it is now") as raised,
+        pytest.raises(ReplayError, match="a model embeds texts as it is now") as raised,
         replay(tmp_path / "cassette.jsonl"),
     ):
         embed(LLM(), ["a cup of tea", "trains"], dimensions=8)

@@ -134,7 +134,7 @@ def test_retries_are_a_count(extract, retries):
 
 def test_what_is_no_type_is_refused_before_anything_is_asked(extract):
     """A value in the place of a type is refused."""
-    with ScriptedLLM() as llm, pytest.raises(ConfigError, match="give the type itself"):
+    with ScriptedLLM() as llm, pytest.raises(ConfigError, match="pass the type itself"):
         extract(llm, TEXT, "Invoice")
 
 

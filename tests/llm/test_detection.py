@@ -219,17 +219,17 @@ FAILURES = {
     "a provider that is none": (
         {"model": "bedrock:claude-x"},
         {},
-        ["No provider here is called 'bedrock'", "ollama", "base_url="],
+        ["Unknown provider 'bedrock'", "ollama", "base_url="],
     ),
     "a provider that is none, with a key": (
         {"model": "bedrock:claude-x", "api_key": "k"},
         {},
-        ["No provider here is called 'bedrock'", "base_url="],
+        ["Unknown provider 'bedrock'", "base_url="],
     ),
     "a provider that is none, with OpenAI's key": (
         {},
         {**OPENAI, "AGENTKIT_MODEL": "gorq:llama"},
-        ["No provider here is called 'gorq'", "groq"],
+        ["Unknown provider 'gorq'", "groq"],
     ),
     "a provider for a model": (
         {"model": "groq"},

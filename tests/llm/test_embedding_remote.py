@@ -148,7 +148,7 @@ NO_VECTORS = (
 def test_a_model_that_answers_is_asked_for_vectors(embed, status, said, kind):
     """Where a model makes no vectors, the server's words are followed by models that do."""
     with FakeServer(embeddings=[fail(status, said)]) as server:
-        with pytest.raises(kind, match=r"Does this model make vectors.*text-embedding-3-small") as raised:
+        with pytest.raises(kind, match=r"Chat models cannot compute embeddings.*text-embedding-3-small") as raised:
             embed(connect(server), ["x", "y"])
         assert said.split("`")[0] in str(raised.value)
 

@@ -64,7 +64,7 @@ def test_what_may_have_been_charged_for():
 def test_told_of_one():
     """A model that was not asked says so, and what a server writes without end is cut."""
     told = missed_text(Missed("openai:gpt", "Unreachable", "x" * 900, was_asked=False))
-    assert told.startswith("[openai:gpt, not asked again so soon] xxx")
+    assert told.startswith("[openai:gpt, skipped after a recent failure] xxx")
     assert len(told) < 700
 
 
@@ -77,7 +77,7 @@ def test_told_together():
         missed("c", last, TARIFF),
     ]
     error = all_failed(last, known)
-    assert str(error) == "None of 3 models has answered. [a] bad key [b] cut [c] wait"
+    assert str(error) == "None of the 3 models answered. [a] bad key [b] cut [c] wait"
     assert (type(error), error.status, error.retry_after_seconds, error.unanswered) == (RateLimited, 429, 7, 1)
     assert error.missed == tuple(known)
     assert (str(last), last.missed) == ("wait", ())

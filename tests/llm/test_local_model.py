@@ -124,5 +124,5 @@ def test_a_missing_package_is_named(file):
 
 def test_a_local_model_makes_no_vectors(file):
     """Embeddings are refused before anything is started."""
-    with pytest.raises(ConfigError, match=r"^This provider makes no vectors"):
+    with pytest.raises(ConfigError, match=r"^This provider cannot compute embeddings"):
         LLM("local", model=str(file)).embed(["one"])

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from agentkit.errors import ToolError
-from agentkit.mcp.callback_server import CallbackServer, answer_in, code_of, told
+from agentkit.mcp.callback_server import CallbackServer, answer_in, code_of, refusal_reason
 
 STATE = "state-4711"
 
@@ -145,13 +145,13 @@ def test_no_state_is_no_answer():
         ({"error": "a", "error_description": "b\n\tc."}, "a: b c"),
         ({"error": "a\u202eb\x1b[2J"}, r"a\u{202e}b\u{1b}[2J"),
         ({"error": "x" * 1_000}, "x" * 200),
-        ({"error": 3}, "it does not say why"),
-        ({}, "it does not say why"),
+        ({"error": 3}, "no reason was given"),
+        ({}, "no reason was given"),
     ],
 )
 def test_refusals_are_told(said, text):
     """What an authorization server says is told in a line that can deceive nobody."""
-    assert told(said) == text
+    assert refusal_reason(said) == text
 
 
 def test_a_refusal_has_no_code():

@@ -115,10 +115,10 @@ MISSING += "It wrote: [Errno 2] No such file or directory: {!r}"
     [
         ("shop.py --all", MISSING.format("shop.py"), "[sys.executable, 'shop.py'] in a program, 'python shop.py' at a"),
         ("./shop.py", "It wrote: [Errno 13] Permission denied: './shop.py'", "Python starts such a file"),
-        ("mcp.json", MISSING.format("mcp.json"), "connect_file('mcp.json'), at a shell by --config mcp.json"),
-        ("127.0.0.1:8000/mcp", MISSING.format("127.0.0.1:8000/mcp"), "An address begins with https://"),
-        ("example.com/mcp", MISSING.format("example.com/mcp"), "An address begins with https://"),
-        ("localhost:8000", MISSING.format("localhost:8000"), "An address begins with https://"),
+        ("mcp.json", MISSING.format("mcp.json"), "connect_file('mcp.json'), or --config mcp.json"),
+        ("127.0.0.1:8000/mcp", MISSING.format("127.0.0.1:8000/mcp"), "A URL must begin with https://"),
+        ("example.com/mcp", MISSING.format("example.com/mcp"), "A URL must begin with https://"),
+        ("localhost:8000", MISSING.format("localhost:8000"), "A URL must begin with https://"),
         ("dockr run x", MISSING.format("dockr"), "No program 'dockr' can be started here"),
         ("bin/serve x", MISSING.format("bin/serve"), "No program 'bin/serve' can be started here"),
         (

@@ -90,7 +90,7 @@ def test_listing():
         {"uri": "notes://a", "name": "a", "description": "The first.", "media_type": "text/plain"},
         {"uri_template": "notes://{name}", "name": "any"},
     ]
-    assert listing([]) == "The server offers nothing to read."
+    assert listing([]) == "The server has no resources."
 
 
 def test_arguments_of_a_prompt():

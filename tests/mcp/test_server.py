@@ -142,7 +142,7 @@ def raises(request):
         (lambda _: {"what": "it"}, "struck it"),
         (lambda _: "Not him", "Approval was refused: Not him."),
         (raises, "the approver failed (ValueError: broken)"),
-        (approve_later, "cannot wait for it"),
+        (approve_later, "cannot wait."),
         (lambda _: {"whom": "him"}, "has no parameter 'whom'"),
     ],
 )
@@ -595,7 +595,7 @@ def test_prompts(mode):
     assert [(each.name, each.required) for each in listed[0].arguments] == [("code", True), ("tone", False)]
     assert texts == ["Review this, be strict: x = 1", "Answer in verse.\n\nHello?"]
     assert completed == ["strict"]
-    with pytest.raises(ConfigError, match="written for each run"):
+    with pytest.raises(ConfigError, match="is a function, so it cannot be an MCP prompt"):
         ToolServer([], prompts=[Agent("poet", instruction=lambda: "Now.", llm=ScriptedLLM())])
 
 
@@ -642,7 +642,7 @@ def test_a_tool_talks_to_its_client(mode):
 
 def test_a_client_that_has_neither_person_nor_model():
     """Without these capabilities the person has not answered, and the model is refused."""
-    assert "The client offers no model" in text(asked(ToolServer([talk]), "talk"))
+    assert "The client provides no model" in text(asked(ToolServer([talk]), "talk"))
     with pytest.raises(ToolError, match="No MCP client"):
         asyncio.run(talk())
 

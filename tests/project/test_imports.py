@@ -238,3 +238,20 @@ def test_no_module_shadows_a_public_name():
 def test_package_is_typed():
     """The package has the marker for type checkers."""
     assert (ROOT / "agentkit" / "py.typed").is_file()
+
+
+def test_a_question_answered_by_a_rule_loads_neither_the_shell_nor_an_engine(tmp_path):
+    """`agentkit 2+2` at the offline model loads no judgement of commands, no HTTP, no recorder and no engine."""
+    statement = f"""
+import contextlib, io, os
+os.environ |= {{"AGENTKIT_PROVIDER": "offline", "AGENTKIT_STATE": {str(tmp_path)!r}, "HOME": {str(tmp_path)!r}}}
+from agentkit.cli.main import run
+sys.argv = ["agentkit", "-q", "2+2"]
+with contextlib.redirect_stdout(io.StringIO()) as said:
+    assert run() == 0
+assert said.getvalue().strip().endswith("4"), said.getvalue()
+"""
+    loaded = modules_loaded_by(statement, "-I")
+    assert "agentkit.llm.providers.offline.model" in loaded
+    heavy = ("agentkit.safety.shell", "agentkit.testing", "agentkit.llm.http", "httpx2", "needle", "tree_sitter")
+    assert [name for name in loaded if name.startswith(heavy)] == []

@@ -119,7 +119,8 @@ def test_what_the_agents_above_have_read_counts():
     assert judge_flow(said, "send", arguments, LEAVES) is LEAVES
     asked = judge_flow(said, "send", arguments, LEAVES, frozenset({Label.UNTRUSTED}))
     assert asked.verdict is Verdict.ASK
-    assert "untrusted text, by what the agent above had read, and private data, by read_file" in asked.reason
+    assert "private data (read by read_file)" in asked.reason
+    assert "untrusted text (by the conversation of the calling agent)" in asked.reason
     assert judge_flow(conversation(), "send", arguments, LEAVES, frozenset({Label.UNTRUSTED})) is LEAVES
 
 

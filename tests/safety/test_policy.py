@@ -42,7 +42,7 @@ def test_judge_of_the_tool_explains_an_allowance():
 def test_level_explains_the_allowance_of_a_tool_without_a_judge():
     """Where the tool has no judge, the reason is that the agent may use tools of this level."""
     decision = Policy().judge("fetch", SafetyLevel.NETWORK, Decision(Verdict.ALLOW, "no-rule", "It has no judge."))
-    assert (decision.rule, decision.reason) == ("safety-level", "fetch is NETWORK, which this agent may use.")
+    assert (decision.rule, decision.reason) == ("safety-level", "fetch is NETWORK, which is allowed for this agent.")
 
 
 @pytest.mark.parametrize(

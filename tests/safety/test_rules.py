@@ -145,7 +145,7 @@ def test_rules_come_as_data():
 
 def test_rule_names_its_tool_by_a_text():
     """A rule whose tool is not text is rejected, because it would match nothing."""
-    with pytest.raises(ConfigError, match="A rule names its tool by a text, such as 'run_shell'"):
+    with pytest.raises(ConfigError, match="A rule names its tool by a string, such as 'run_shell'"):
         Rule("allow", 5)
 
 

@@ -62,7 +62,7 @@ def test_arguments_are_sent_by_parameter_name(line, given, named, arguments):
     [
         ((1, 2, 3), {}, TypeError, r"add\(\) takes \(a, b_c\), and got 3 arguments"),
         ((1,), {"a": 2}, TypeError, "got two values for 'a'"),
-        ((len,), {}, TypeError, "cannot be given to a tool"),
+        ((len,), {}, TypeError, "cannot be passed to a tool"),
         (("x" * MAX_BYTES,), {}, ValueError, "are longer than"),
     ],
 )

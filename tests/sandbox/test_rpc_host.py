@@ -94,7 +94,7 @@ def test_unread_reply_is_abandoned():
     keeper = WorkerHandle({"mechanisms": "", "calls": "yes", "task": "python"})
     try:
         os.kill(keeper.program.pid, signal.SIGSTOP)
-        with pytest.raises(SandboxError, match="did not take"):
+        with pytest.raises(SandboxError, match="did not read the response"):
             keeper.reply({"value": "x" * 1_000_000}, seconds=0.2)
     finally:
         os.kill(keeper.program.pid, signal.SIGCONT)
@@ -107,7 +107,7 @@ def test_a_reply_to_code_that_has_died_is_given_up():
     keeper = WorkerHandle({"mechanisms": "", "calls": "yes", "task": "python"})
     keeper.program.kill()
     keeper.program.wait()
-    with pytest.raises(SandboxError, match="did not take"):
+    with pytest.raises(SandboxError, match="did not read the response"):
         keeper.reply({"value": "x" * 1_000_000})
     keeper.close()
 
@@ -150,13 +150,13 @@ def test_values_come_and_go_as_json(code, shown):
     [
         ("add(1, 2, 3, 4)", "takes (a, b, c), and got 4 arguments"),
         ("await add(1)", "call functions without await"),
-        ("tools.add(1)", "by their bare names and without import: add, fail"),
-        ("from tools import add", "by their bare names and without import: add, fail; available: base64"),
+        ("tools.add(1)", "available by name, without import: add, fail"),
+        ("from tools import add", "available by name, without import: add, fail; available: base64"),
         ("import requests", "fetch_url; available: base64"),
         ("from math import add", "has no 'add' here\navailable: acos"),
         ("{'a': 1}.a", "of a dictionary with ['a']"),
         ("add(1, a=2)", "got two values for 'a'"),
-        ("add(print)", "a function cannot be given to a tool"),
+        ("add(print)", "a function cannot be passed to a tool"),
         ("'text'['key']", "the value is text; parse JSON with json.loads(text)"),
         ("add('x' * 9_000_000)", "are longer than"),
         ("fail()", "ToolError: It failed."),

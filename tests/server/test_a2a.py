@@ -236,7 +236,7 @@ def test_questions_need_input(serve, tmp_path):
     ],
 )
 def test_parts_that_cannot_be_read_fail_the_task(serve, parts, reason):
-    """A message that no model can read fails its task before the model is asked."""
+    """A message that no model can read fails its task before the model is called."""
     _, _, task = Talk(serve("unused")).say(*parts)
     assert state(task) == "FAILED"
     assert reason in get_message_text(task.status.message)

@@ -281,7 +281,7 @@ def add_item(shared: RunContext[SharedState], name: str) -> str:
 @pytest.mark.parametrize(
     ("entry", "result"),
     [
-        ({"status": "cancelled"}, "gave no answer"),
+        ({"status": "cancelled"}, "did not answer"),
         ({"status": "resolved", "payload": "red"}, "red"),
         ({"status": "resolved", "payload": {"text": "red"}}, None),
     ],
@@ -410,7 +410,7 @@ def test_a_failure_is_an_error_event(serve, page):
     ],
 )
 def test_what_does_not_fit_is_refused(serve, change, status):
-    """A request that does not fit is refused before the model is asked."""
+    """A request that does not fit is refused before the model is called."""
     served = serve(tools=core_tools)
     answer = served.ask("POST", "/ag-ui", {"threadId": "t", "runId": "r", "messages": [ASKED], **change})
     if answer.status != 200:

@@ -89,7 +89,8 @@ def test_the_oldest_exchanges_go() -> None:
     assert fitted.left_out % 4 == 0
     assert fitted.fits
     assert first.content == (
-        f"[{fitted.left_out} earlier messages of this conversation are left out here: it is longer than you can read."
+        f"[{fitted.left_out} earlier messages of this conversation are left out here, because it exceeds your context "
+        "window."
         f"]\n\nQuestion {40 - kept // 4}"
     )
     assert fitted.messages[-1] == messages[-1]
@@ -182,7 +183,7 @@ def test_old_pictures_of_results_go_first() -> None:
     shown = [bool(message.images) for message in fitted.messages if isinstance(message, ToolMessage)]
     assert shown == sorted(shown)
     assert 3 <= sum(shown) < 9
-    assert "its pictures and files are left out" in fitted.messages[2].content
+    assert "its images and files are left out" in fitted.messages[2].content
     assert fitted.left_out == 0
 
 

@@ -137,7 +137,7 @@ def test_answers_that_are_left_fail_the_block(path):
     """Unused answers are an error at the end, unless the replay is partial or has already failed."""
     with record(path):
         ScriptedLLM("One.").chat("one")
-    with pytest.raises(ReplayError, match="nobody asked for"), replay(path):
+    with pytest.raises(ReplayError, match="not used"), replay(path):
         pass
     with replay(path, partial=True):
         pass

@@ -74,7 +74,7 @@ def test_other_answers_come_first():
 def test_words_are_no_vectors():
     """A text among the embeddings answers is reported as an error in the script."""
     with (
-        pytest.raises(ScriptError, match="No words answer a request for vectors"),
+        pytest.raises(ScriptError, match="A text cannot answer an embeddings request"),
         FakeServer(embeddings=["Hi"]) as server,
         openai.OpenAI(base_url=server.base_url, api_key="key", max_retries=0) as client,
         pytest.raises(openai.InternalServerError),

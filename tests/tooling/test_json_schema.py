@@ -89,7 +89,7 @@ def test_what_is_usual_already_stays_as_it_is() -> None:
 
 def test_properties_that_stand_where_keywords_should_are_refused() -> None:
     """A dictionary of parameters is no schema: nobody would see them."""
-    with pytest.raises(TypeError, match=r"'city' stands where a keyword should: write {'properties': {'city': ...}}"):
+    with pytest.raises(TypeError, match=r"'city' is not a keyword of JSON Schema: write {'properties': {'city': ...}}"):
         refuse_what_is_around({"city": {"type": "string"}})
     for schema in (
         {},
@@ -106,7 +106,7 @@ def test_a_whole_definition_is_no_schema(name: str) -> None:
     """Who gives all that describes a tool is told which part of it is the schema."""
     definition = {"name": "ask", "description": "Ask.", name: CLOSED_POINT}
     for given in (definition, {"type": "function", "function": definition}):
-        with pytest.raises(TypeError, match=f"it is the definition of a tool: give what stands under '{name}'"):
+        with pytest.raises(TypeError, match=f"it is a tool definition: pass its '{name}'"):
             refuse_what_is_around(given)
     refuse_what_is_around({"properties": {}, "name": "ask"})
     refuse_what_is_around({"function": "ask"})
@@ -133,7 +133,9 @@ def test_what_a_schema_refers_to_must_be_in_it(around: Any) -> None:
     lost = {"$ref": "#/components/schemas/Pet"}
     text = json.dumps({"properties": {"pet": around}}).replace("{}", json.dumps(lost))
     with pytest.raises(
-        TypeError, match=r"refers to '#/components/schemas/Pet', .* put that under '\$defs', and '#/\$defs/Pet' here"
+        TypeError,
+        match=r"refers to '#/components/schemas/Pet', .* add the schema under '\$defs', and refer to it as "
+        r"'#/\$defs/Pet'",
     ):
         refuse_what_is_around(json.loads(text))
     refuse_what_is_around({**json.loads(text), "components": {"schemas": {"Pet": {"type": "object"}}}})

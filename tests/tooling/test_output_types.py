@@ -338,16 +338,16 @@ def test_a_type_is_read_once():
 
 
 IMPOSSIBLE = [
-    (len, "it is a function; give the type of what it returns"),
+    (len, "it is a function; pass the type that it returns"),
     (lambda: 1, "it is a function"),
-    ("Invoice", "it is a text; give the type itself, without quotes"),
+    ("Invoice", "it is a string; pass the type itself, without quotes"),
     ({"type": "object"}, r"a JSON schema goes to LLM.complete\(output_schema=...\)"),
     (Item(name="a", price=1), "it is an object of the class Item, not a type"),
     (io.StringIO(), "it is an object of the class StringIO, not a type"),
     (typing.TextIO, "Unable to generate pydantic-core schema"),
     (Callable[[int], int], "JsonSchema"),
     (Iterator[int], "cannot be the type of an answer"),
-    (typing.Generator[int, None, None], "a generator can be read only once; let it be a list"),
+    (typing.Generator[int, None, None], "a generator can be read only once; use a list"),
     (list[typing.ForwardRef("NotThere")], "not fully defined"),
 ]
 

@@ -108,7 +108,7 @@ def test_an_exception_without_a_text_is_still_told() -> None:
         def __str__(self) -> str:
             raise RuntimeError("mute")
 
-    assert fault("demo", Mute()).error == "Mute: (Mute, whose text cannot be had: RuntimeError)"
+    assert fault("demo", Mute()).error == "Mute: (Mute: its text representation failed with RuntimeError)"
 
 
 def test_a_text_that_interrupts_is_not_caught() -> None:

@@ -138,7 +138,7 @@ def test_outside_of_a_run_a_default_holds(function):
 def test_outside_of_a_run_it_is_asked_for():
     """A call from elsewhere is told how to make one."""
     error = Tool(of_a_shop).invoke({"count": 3}).error
-    assert "gets 'run', a RunContext, from the run of an agent" in error
+    assert "receives 'run', a RunContext, from an agent's run" in error
     assert "run=RunContext(...)" in error
 
 
@@ -176,7 +176,7 @@ def test_what_fits_is_taken(kind, value):
 )
 def test_what_does_not_fit_is_refused(value, told):
     """Who runs an agent with such a tool is told what it needs."""
-    with pytest.raises(ConfigError, match=f"'of_a_shop' needs a Shop from its run, which was given {told}"):
+    with pytest.raises(ConfigError, match=f"'of_a_shop' needs a Shop as the context of its run, which has {told}"):
         Tool(of_a_shop).check_context(value)
 
 

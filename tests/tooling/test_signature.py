@@ -153,7 +153,7 @@ def annotated(hint: str) -> Any:
 @pytest.mark.parametrize(
     ("function", "told"),
     [
-        (max, "has no signature to read; wrap it in a function of your own, or use Tool.from_schema"),
+        (max, "has no readable signature. Wrap it in a function, or use Tool.from_schema"),
         (annotated("Decimal"), "'Decimal' of parameter 'value' cannot be resolved .* not under TYPE_CHECKING"),
         (annotated("list[Nowhere]"), "'value' cannot be resolved .name 'Nowhere' is not defined.; define or import"),
         (annotated("1 +"), "parameter 'value' is no type"),

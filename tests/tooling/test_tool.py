@@ -177,9 +177,11 @@ def test_a_model_sees_a_specification() -> None:
 
 def test_a_tool_never_changes() -> None:
     """No attribute of a tool can be set or deleted, and the schemas it hands out are copies."""
-    with pytest.raises(AttributeError, match="Tool 'divide' never changes; make another one instead of setting 'name'"):
+    with pytest.raises(
+        AttributeError, match=r"Tool 'divide' is immutable. Create another tool instead of setting 'name'"
+    ):
         divide.name = "other"
-    with pytest.raises(AttributeError, match="never changes"):
+    with pytest.raises(AttributeError, match="is immutable"):
         del divide.name
     divide.parameters["properties"].clear()
     divide.to_openai_tool()["function"]["parameters"].clear()
@@ -563,7 +565,7 @@ def test_a_function_that_yields_is_told_as_a_list(function: Any) -> None:
         (5, {}, "5 cannot be called, so it cannot be a tool"),
         ("name", {}, r"'name' cannot be called.*@tool\(name=\.\.\.\)"),
         (Basket, {}, "Basket is a class, and a tool is a function"),
-        (divide, {}, r"Tool\('divide', level=SAFE\) is a tool already; use it as it is"),
+        (divide, {}, r"Tool\('divide', level=SAFE\) is already a tool. Use it directly"),
         (functools.partial(divide, 1), {}, r"partial\(Tool\('divide', level=SAFE\), 1\) is a tool already"),
         (lambda: 1, {}, "'<lambda>' is not a name that providers accept"),
         (mixed, {"name": ""}, "'' is not a name that providers accept"),
@@ -588,7 +590,7 @@ def test_a_function_that_yields_is_told_as_a_list(function: Any) -> None:
         (mixed, {"max_chars": 1e6}, "max_chars= takes"),
         (mixed, {"max_chars": True}, "max_chars= takes"),
         (mixed, {"judge": ALLOW}, "judge= takes a function from arguments to a Decision"),
-        (max, {}, "'max' has no signature to read"),
+        (max, {}, "'max' has no readable signature"),
     ],
 )
 def test_a_bad_tool_is_refused_at_once(function: Any, options: dict[str, Any], told: str) -> None:

@@ -182,4 +182,4 @@ def test_a_tool_is_invoked_as_in_a_run() -> None:
     assert pay.invoke({"euros": 20}, RunContext(AN)).value == "An pays 20"
     assert asyncio.run(pay.ainvoke({"euros": 20}, RunContext(AN))).value == "An pays 20"
     assert "Bo may send 5 at most" in str(pay.invoke({"euros": 20}, RunContext(BO)).error)
-    assert "gets 'run', a RunContext, from the run of an agent" in str(pay.invoke({"euros": 20}).error)
+    assert "receives 'run', a RunContext, from an agent's run" in str(pay.invoke({"euros": 20}).error)

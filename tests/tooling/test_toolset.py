@@ -110,7 +110,7 @@ def test_a_toolset_is_made_of_anything_that_holds_tools(items: Any, names: tuple
 def test_a_method_that_gives_tools_is_called_first() -> None:
     """Whoever forgets the parentheses of `as_tool()` is told, instead of having a tool that makes tools."""
     agent = Agent("clerk", llm=ScriptedLLM())
-    with pytest.raises(ConfigError, match=r"Agent.as_tool gives tools when it is called. Write: as_tool\(\)"):
+    with pytest.raises(ConfigError, match=r"Agent.as_tool returns tools when it is called. Write: as_tool\(\)"):
         Toolset([agent.as_tool])
 
 
@@ -129,20 +129,20 @@ def test_a_class_method_that_is_a_tool_is_found_inside_a_bound_method() -> None:
 @pytest.mark.for_each(
     ("items", "told"),
     [
-        ("web", r"tools= takes tools, e\.g\. tools=core_tools .* got the text 'web'; give the tool itself"),
-        (b"web", "got the text b'web'"),
-        (["add"], "got the text 'add'"),
-        ({"type": "function"}, "got a dictionary; a tool described by a JSON schema is made with Tool.from_schema"),
-        (Shelf, "got the class Shelf; give a function, or a method of an instance"),
-        (json, "got the module json; name the functions in it"),
+        ("web", r"tools= takes tools, e\.g\. tools=core_tools .* got the string 'web'; pass the tool itself"),
+        (b"web", "got the string b'web'"),
+        (["add"], "got the string 'add'"),
+        ({"type": "function"}, "got a dictionary; to create a tool from a JSON schema, use Tool.from_schema"),
+        (Shelf, "got the class Shelf; pass a function, or a method of an instance"),
+        (json, "got the module json; pass the functions in it"),
         (5, "got 5"),
         (None, "got None"),
         ([None], "got None"),
         (Shelf.take, "'take' is a method; take it from an instance, not from its class"),
-        ([add, add], r"The tool 'add' is given twice; .*: \.without\('add'\)\."),
+        ([add, add], r"The tool 'add' is given twice. .*: \.without\('add'\)\."),
         (
             [add, Toolset([add]).searchable()],
-            r"is to be searched for once.*: tools\.only\('add'\) \+ tools\.without\('add'\)\.searchable\(\)",
+            r"once as a searchable tool.*: tools\.only\('add'\) \+ tools\.without\('add'\)\.searchable\(\)",
         ),
         ([add, Tool(plain, name="add")], "Two tools are named 'add'"),
         (lambda text: text, "'<lambda>' is not a name that providers accept"),

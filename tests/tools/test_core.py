@@ -106,6 +106,10 @@ def test_datetime_in_utc_by_another_name(name):
     [
         ("ho chi min", "did you mean Asia/Ho_Chi_Minh"),
         ("Asia/Tokio", "did you mean Asia/Tokyo"),
+        ("Asia\\Tokio", "did you mean Asia/Tokyo"),
+        ("Mumbay", "did you mean Asia/Kolkata"),
+        ("USA", "America/New_York or America/Chicago or America/Denver or America/Los_Angeles"),
+        ("Australia", "did you mean Australia/Sydney or"),
         ("Europe", "IANA name|did you mean"),
         ("07:00", "IANA name"),
         ("../../../etc/passwd", "IANA name"),
@@ -160,6 +164,9 @@ def test_unknown_time_zone_is_explained(name, hint):
         ("München", "Europe/Berlin", ["+01:00", "+02:00"]),
         ("CAT", "Africa/Maputo", ["+02:00"]),
         ("Quito", "America/Guayaquil", ["-05:00"]),
+        ("TP.HCM", "Asia/Ho_Chi_Minh", ["+07:00"]),
+        ("Indochina Time", "Asia/Bangkok", ["+07:00"]),
+        ("L.A.", "America/Los_Angeles", ["-08:00", "-07:00"]),
     ],
 )
 def test_time_zone_is_found_by_offset_abbreviation_city_and_country(name, zone, offsets):
@@ -243,7 +250,7 @@ def test_json_reports_duplicate_keys():
     """A duplicate key is reported beside the value."""
     answer = json_parse_tool(json_string='{"a": 1, "a": 2}')
     assert answer["data"] == {"a": 2}
-    assert answer["warnings"] == ["Duplicate key 'a': the last value of each object was kept."]
+    assert answer["warnings"] == ["Duplicate key 'a': the last value was used."]
 
 
 def test_json_in_a_code_fence_is_marked_as_repaired():

@@ -47,7 +47,7 @@ def test_it_stands_in_a_toolset_beside_others():
 
 def test_it_takes_the_place_of_a_tool_of_that_name():
     """Beside our search a provider's is one too many, and the error says which to leave out and how."""
-    with pytest.raises(ConfigError, match=r"leave one out, as \.without\('web_search'\)"):
+    with pytest.raises(ConfigError, match=r"remove one with \.without\('web_search'\)"):
         Agent("reporter", [web_tools, HostedTool("web_search")])
     assert Agent("reporter", [web_tools.without("web_search"), HostedTool("web_search")]).name == "reporter"
 

@@ -108,12 +108,15 @@ def test_descriptions_as_yaml_writes_them(tmp_path, fields, description):
         (b"---\nname: forms\ndescription: x\n", "begins with a line ---"),
         (b"---\nname: forms\n---\nText.", "no description"),
         (b"---\ndescription: ''\n---\nText.", "no description"),
-        (b"---\ndescription: x\nwhat is this\n---\nText.", "line 3 of SKILL.md is no `name: value`: 'what is this'"),
-        (b'---\ndescription: "no end\n---\nText.', "a text in quotes does not end"),
-        (b"---\ndescription: " + b"x" * 1_025 + b"\n---\nText.", "1,025 characters, of at most 1,024"),
-        (b"---\ndescription: 'no end\n---\nText.", "a text in quotes does not end"),
+        (
+            b"---\ndescription: x\nwhat is this\n---\nText.",
+            "line 3 of SKILL.md is not of the form `name: value`: 'what is this'",
+        ),
+        (b'---\ndescription: "no end\n---\nText.', "a quoted string has no closing quote"),
+        (b"---\ndescription: " + b"x" * 1_025 + b"\n---\nText.", "1,025 characters; at most 1,024 are allowed"),
+        (b"---\ndescription: 'no end\n---\nText.", "a quoted string has no closing quote"),
         (b"---\nname: " + b"x" * 65 + b"\ndescription: x\n---\nText.", "at most 64 characters"),
-        (b"---\nname: a\x1b[2Jb\ndescription: x\n---\nText.", "characters that can be seen"),
+        (b"---\nname: a\x1b[2Jb\ndescription: x\n---\nText.", "characters, all visible"),
         (b"---\ndescription: \xff\n---\nText.", "no text in UTF-8"),
         (b"---\ndescription: x\n---\n" + b"x" * 1_000_000, "no more than 1,000,000 are read"),
     ],
@@ -130,7 +133,7 @@ def test_what_is_no_skill_is_refused_when_the_tools_are_made(tmp_path, content, 
 
 def test_folders_without_skills_are_refused(tmp_path):
     """A folder that is not there, one without skills, none at all, and two skills of one name."""
-    with pytest.raises(ConfigError, match="There is no folder"):
+    with pytest.raises(ConfigError, match="The skills folder"):
         skill_tools(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match=r"No folder in .* has a SKILL\.md"):
         skill_tools(tmp_path)
@@ -138,7 +141,7 @@ def test_folders_without_skills_are_refused(tmp_path):
         skill_tools()
     skill(tmp_path / "a", "forms")
     skill(tmp_path / "b", "forms")
-    with pytest.raises(ConfigError, match="Two skills are called 'forms'"):
+    with pytest.raises(ConfigError, match="Two skills are named 'forms'"):
         skill_tools(tmp_path / "a", tmp_path / "b")
 
 

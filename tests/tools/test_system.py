@@ -173,6 +173,10 @@ def test_code_returns_its_output():
         ("```python\nprint(1)\n2\n```", "1\n2\n"),
         ("\n~~~ \r\n'a'\n~~~\n", "'a'\n"),
         ("````py\nprint('```')\n````\n\n", "```\n"),
+        ("Here is the code:\n\n```python\nprint(1)\n```\nIt prints 1.", "1\n"),
+        ("```json\n{}\n```\n1. Then\n   ```py\n   x = 2\n   ```\n   ```\n   x\n   ```", "2\n"),
+        ("```python\nprint(3)", "3\n"),
+        ('x = """\n```\nprint(4)\n```\n"""\nlen(x)', "18\n"),
     ],
 )
 def test_the_output_is_what_a_notebook_shows(code, output):
@@ -190,7 +194,8 @@ def test_the_output_is_what_a_notebook_shows(code, output):
         ("[].__class__.__base__.__subclasses__()", "line 1"),
         ("x" * 100_001, "100,001 bytes"),
         ("```python\n1 / 0\n```", "line 2: `1 / 0`"),
-        ("```python\n1\n```\n```python\n2\n```", "in one block or without a fence"),
+        ("So:\n```python\n1\n```\n```python\n1 / 0\n```", "line 6: `1 / 0`"),
+        ("```python\n\n```", "in one block or without a fence"),
         ("```bash\nls\n```", "write the Python code alone"),
     ],
 )
@@ -588,7 +593,7 @@ def test_deleted_objects_of_git_are_reported(repository, way):
     (repository / "wipe.py").write_text("import shutil\nshutil.rmtree('.git/objects', ignore_errors=True)\n")
     told = shell_tool_in(workspace, BOTH_LAUNCHERS[way])(command="python3 wipe.py")
     assert "deleted objects of the git repository" in told["note"]
-    assert "cannot bring them back" in told["note"]
+    assert "cannot restore them" in told["note"]
     undone = workspace.undo()
     assert not [name for name in undone.removed if "config.worktree" in name or "attributes" in name]
 

@@ -108,7 +108,7 @@ def test_run_belongs_to_the_span_around_it(streaming, kept):
 
 
 def test_request_of_the_model_is_the_current_span(kept):
-    """While the model is asked, its request's span is the current one: the client's own spans are its children."""
+    """While the model is called, its request's span is the current one: the client's own spans are its children."""
     from opentelemetry import trace
 
     seen = []

@@ -107,7 +107,7 @@ def test_folder_too_large_is_not_undoable_and_says_so(folder):
         (folder / "run.sh").write_text("changed")
     run.write("src/a.py", "new")
     (note,) = run.record.notes
-    assert note.startswith("What run_shell changed cannot be undone: the folder has more than 2,000 files or 20 MB")
+    assert note.startswith("The changes of run_shell cannot be undone: the folder has more than 2,000 files or 20 MB")
     undone = run.undo()
     assert undone.notes == (note,)
     assert str(undone).endswith(f"{note}.")

@@ -378,7 +378,7 @@ def test_lost_snapshot_is_not_taken_for_an_empty_folder(tmp_path, folder):
     record = run_until_killed(
         folder, tmp_path / "j", 'with run.observing("x"):\n    os.kill(os.getpid(), signal.SIGKILL)'
     )
-    assert record.notes == ("x was cut off: all that has changed since it began counts as its doing",)
+    assert record.notes == ("x was interrupted: all changes since its start are attributed to it",)
     (spool,) = (tmp_path / "j").glob("*.before")
     spool.write_bytes(spool.read_bytes()[:-20])
     assert [change.path for change in record.changes] == ["a.txt"]
@@ -411,7 +411,7 @@ def test_content_too_large_to_keep_cannot_come_back(folder):
     before = root.inspect("a.txt", 2)
     with record.making([FileChange(str(folder), "a.txt", before, State.of("file", b"x"))]):
         root.write("a.txt", b"x")
-    with pytest.raises(ToolError, match=r"what 'a.txt' was before is not kept"):
+    with pytest.raises(ToolError, match=r"the earlier content of 'a.txt' is not stored"):
         record.undo()
 
 
@@ -577,7 +577,7 @@ def test_unstored_content_is_left_and_named(folder):
         root.write("a.txt", b"x")
     Workspace(folder, run=record).write("sub/b.txt", "mine")
     undone = record.undo()
-    assert (undone.restored, undone.notes) == (("sub/b.txt",), ("what 'a.txt' was before is not kept",))
+    assert (undone.restored, undone.notes) == (("sub/b.txt",), ("the earlier content of 'a.txt' is not stored",))
     assert ((folder / "a.txt").read_text(), (folder / "sub/b.txt").read_text()) == ("x", "b\n")
 
 

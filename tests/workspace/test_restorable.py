@@ -78,7 +78,7 @@ def test_the_whole_workspace_is_all_that_is_in_it(root):
     [
         (["./**/*.q"], "part of a git repository"),
         (["/**/*.o"], "odd name"),
-        (["*/x.o"], "leads the pattern elsewhere"),
+        (["*/x.o"], "leads the pattern to another folder"),
         (["a", "node_modules", "q", "[[]1]"], "more than 7 files"),
         (["sub/.git/index"], "not a plain folder of the workspace"),
     ],

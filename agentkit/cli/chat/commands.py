@@ -72,7 +72,7 @@ def run_command(name: str, argument: str, conversation: ChatState, front: Front)
         meant = "quit" if name in _QUIT_NAMES else name
         hint = suggestion(f"/{meant}", (f"/{known}" for known in COMMANDS), 0.7)
         raise ConfigError(
-            f"The command /{name} does not exist.{hint} All of them: /help   To say it to the model: //{name}"
+            f"The command /{name} does not exist.{hint} All commands: /help   To send it to the model: //{name}"
         )
     return command.run(conversation, front, argument)
 
@@ -100,7 +100,7 @@ def _arguments(name: str, place: str | None) -> Iterator[tuple[str, str]]:
             yield from ((each, "collection") for each in (*collections, CODE))
             yield from ((tool.name, tool.level.name) for tool in all_tools)
         case "session":
-            yield from (("new", "begin another"), ("rename", "give this one another name"))
+            yield from (("new", "begin another"), ("rename", "rename this one"))
             try:
                 yield from ((each.name, count_text(each.runs, "run")) for each in Session.summaries(place))
             except AgentKitError:
@@ -133,10 +133,10 @@ def _tools(conversation: ChatState, front: Front, argument: str) -> Next:
     tools, level = list(conversation.settings.tools), conversation.settings.of("safety")
     width = max((len(tool.name) for tool in tools), default=0)
     for tool in tools:
-        asks = "may ask first" if tool.level > level else ""
+        asks = "may need approval" if tool.level > level else ""
         front.tell(f"{tool.name:<{width}}  {tool.level.name:<7}  {asks}".rstrip())
     if not tools:
-        front.tell("The model has no tools. Give it some: /tools default")
+        front.tell("The model has no tools. To add tools: /tools default")
     return None
 
 
@@ -190,7 +190,7 @@ def _session(conversation: ChatState, front: Front, argument: str) -> Next:
 
 def _list(conversation: ChatState, front: Front) -> None:
     now = conversation.name
-    front.tell(f"This session: {now}" if now else "This conversation is not kept, or has not begun.")
+    front.tell(f"This session: {now}" if now else "This conversation is not stored, or has not begun.")
     latest = Session.summaries(conversation.order.place)[:20]
     width = max((len(each.name) for each in latest), default=0)
     for each in latest:
@@ -241,7 +241,7 @@ def _retry(conversation: ChatState, front: Front, _argument: str) -> Next:
     changed = conversation.last_record() is not None and bool(conversation.changes())
     prompt = conversation.retry()
     if changed:
-        front.tell("What the last answer changed is not taken back by this; /undo does that.", "yellow")
+        front.tell("Changes made by the last answer remain; /undo reverts them.", "yellow")
     front.tell(f"> {line_text(prompt, _MOST_SHOWN_CHARS)}", "dim")
     return prompt
 
@@ -268,10 +268,10 @@ def _edit(_conversation: ChatState, front: Front, argument: str) -> Next:
             written = click.edit(argument, extension=".md")
         except (click.ClickException, ValueError) as error:  # ValueError: quotes in $EDITOR that do not end
             text = error.message if isinstance(error, click.ClickException) else str(error)
-            raise ConfigError(f"The editor failed: {text}. Set VISUAL or EDITOR to one that runs.") from None
+            raise ConfigError(f"The editor failed: {text}. Set VISUAL or EDITOR to a working editor.") from None
     text = (written or "").strip()
     if not text:
-        front.tell("Nothing was written, so nothing is asked.")
+        front.tell("The prompt is empty, so nothing was sent.")
         return None
     front.tell("\n".join(f"> {line}" for line in text.split("\n")), "dim")
     return text
@@ -302,6 +302,6 @@ COMMANDS: Mapping[str, ChatCommand] = {
     "edit": ChatCommand(_edit, "[TEXT]", "write a prompt in your editor"),
     "save": ChatCommand(_save, "FILE", "write the conversation: .md Markdown, .jsonl JSON lines"),
     "clear": ChatCommand(_clear, "", "begin a new conversation on an empty screen"),
-    "quit": ChatCommand(_quit, "", "leave; so do exit and quit without a slash"),
+    "quit": ChatCommand(_quit, "", "exit; exit and quit also work without a slash"),
     "exit": ChatCommand(_quit, "", "leave"),
 }

@@ -87,7 +87,7 @@ class ChatState:
         if self.result is not None and self.result.status != "done":
             return Resumption(self.result)
         if not self.has_left_run:
-            raise SessionError("There is nothing to resume: no run waits, was interrupted, or hit a limit.")
+            raise SessionError("There is nothing to resume: no run is waiting, was interrupted, or reached a limit.")
         return Resumption()
 
     def interrupt(self, said: str) -> None:
@@ -105,7 +105,7 @@ class ChatState:
         The messages that are cut off stay in a separate session, as they do when a session is restarted.
         """
         if not self.prompt:
-            raise SessionError("Nothing has been asked yet.")
+            raise SessionError("There is no prompt to repeat yet.")
         if self._session is not None and len(self._session.messages) > self._cut:
             prompt, cut = self.prompt, self._cut
             self.switch(self._session.without_last_run())

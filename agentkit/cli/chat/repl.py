@@ -46,7 +46,7 @@ Examples:
   printf 'What is 6*7?\\nAnd in words?\\n' | agentkit chat
 
 \b
-Exit codes: 0 answered, or left by a person; else as `agentkit ask --help` says, for prompts that are piped in.
+Exit codes: 0 answered, or exited by the user; for piped prompts, see `agentkit ask --help`.
 """
 
 
@@ -111,7 +111,7 @@ def stoppable() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-_STOPPED = "Stopped. The answer so far is stored; /retry asks again."
+_STOPPED = "Stopped. The answer so far is stored; /retry repeats the prompt."
 
 
 class ChatDispatcher:

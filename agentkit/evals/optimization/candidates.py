@@ -126,7 +126,7 @@ class Pool:
 def merged(one: Candidate, two: Candidate, original: Candidate, number: int) -> Candidate:
     """Combine the changes of two candidates that have changed different parts."""
     texts = {part: two.texts[part] if part in two.changed(original) else text for part, text in one.texts.items()}
-    return Candidate(texts, (one.id, two.id), number, "Both of its parents' changes in one.")
+    return Candidate(texts, (one.id, two.id), number, "The changes of both parents combined.")
 
 
 INSTRUCTION = "instruction"
@@ -160,7 +160,7 @@ def texts_of(agent: Agent[Any], improve: str | Iterable[str]) -> dict[str, str]:
             texts |= {f"{_TOOL}{tool.name}": tool.description for tool in chosen}
     secret = next((part for part, text in texts.items() if redact(text) != text), None)
     if secret is not None:
-        raise ConfigError(f"The {secret} holds what looks like a secret, which a proposer would read. Take it out.")
+        raise ConfigError(f"The {secret} contains what looks like a secret, which a proposer would read. Remove it.")
     if not texts:
         raise ConfigError("No text to improve is selected: improve= takes `instruction`, `tools`, or names of tools.")
     return texts
@@ -212,14 +212,14 @@ def objection_to(part: str, old: str, new: str) -> str:
     if not new.strip():
         return "The text is empty."
     if len(new) > most:
-        return f"The text has {len(new):,} characters, and may have {most:,}."
+        return f"The text has {len(new):,} characters; at most {most:,} are allowed."
     hidden = next((letter for letter in new if is_hidden(letter)), None)
     if hidden is not None:
-        return f"The text holds a character that nobody sees (U+{ord(hidden):04X})."
+        return f"The text contains an invisible character (U+{ord(hidden):04X})."
     if placeholders(new) != placeholders(old):
         changed = ", ".join(sorted(placeholders(new) ^ placeholders(old)))
         return f"The text must keep the placeholders of the old one, and add none: {changed}."
-    return "" if redact(new) == new else "The text holds what looks like a secret."
+    return "" if redact(new) == new else "The text contains what looks like a secret."
 
 
 def most_chars(part: str, old: str) -> int:

@@ -180,7 +180,7 @@ def _charge_in(told: Mapping[str, Any]) -> Charge:
     charge = Charge(**_tuples(told))
     counts = (charge.input_tokens, charge.output_tokens, *charge.counts.values(), *charge.dollars)
     if not all(0 <= count < math.inf for count in counts):
-        raise ValueError("less than nothing was charged, or more than anything")
+        raise ValueError("the cost is negative or not finite")
     return charge
 
 
@@ -194,8 +194,8 @@ def _check_header(path: Path, line: bytes, wanted: Data) -> None:
         raise SessionError(f"{path} is not a search that this version of agentkit can continue. Choose another file.")
     if header.get("key") != wanted["key"]:
         raise SessionError(
-            f"{path} belongs to another search: agent, texts, model, cases or settings are not the same. "
-            "Give another file, or optimise as it was begun."
+            f"{path} belongs to another search: agent, texts, model, cases or settings differ. Choose another file, or "
+            "use the settings of that search."
         )
 
 
@@ -355,7 +355,7 @@ def check_prices(limits: Limits, *llms: LLM | None) -> None:
     for tariff in (tariff for llm in llms if llm is not None for tariff in llm.tariffs):
         if price_under(tariff) is None:
             raise ConfigError(
-                f"Nobody knows the price of {tariff}, so its cost cannot be limited. Give "
+                f"The price of {tariff} is unknown, so its cost cannot be limited. Give "
                 "LLM(price=Price(...)), Limits(unknown_price=Price(...)), or Limits(unknown_price='free')."
             )
 

@@ -126,11 +126,15 @@ class Improvement(Generic[T]):
             return ["No gain: no candidate was better than the original, so the original stays in use."]
         if self.gain is None:
             return [
-                "Better on the training cases, but not measured on those held out: whether it is a gain is unknown.",
+                "Better on the training cases, but not measured on the held-out cases, so the gain is unknown.",
             ]
         if not self.is_better:
             return [f"No gain on the held-out cases, so the original stays in use: {self.gain}"]
-        doubt = ["The difference may be chance: more cases would tell."] if self.gain.p_value > _LIKELY_CHANCE else []
+        doubt = (
+            ["The difference may be due to chance; more cases would show whether it is real."]
+            if self.gain.p_value > _LIKELY_CHANCE
+            else []
+        )
         return [f"Held-out cases: {self.gain}", *doubt]
 
     def _course(self) -> list[str]:

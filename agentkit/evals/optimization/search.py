@@ -99,7 +99,7 @@ Step = Measure | Propose | EvaluatedCandidate
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 
-KEPT, NO_BETTER, KNOWN = "kept", "no better", "refused: It was tried before."
+KEPT, NO_BETTER, KNOWN = "kept", "no better", "refused: It was already tried."
 
 
 @dataclass(slots=True)

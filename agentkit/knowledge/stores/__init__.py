@@ -23,4 +23,4 @@ def store_at(place: Place) -> ChunkStore:
             return SQLiteChunkStore(text)
     elif hasattr(place, "find_words"):
         return place
-    raise ConfigError(f"Knowledge is kept in a file, a PostgreSQL database or a store; not in {place!r}.")
+    raise ConfigError(f"Knowledge is stored in a file, a PostgreSQL database or a store object. Got {place!r}.")

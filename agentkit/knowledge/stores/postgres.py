@@ -48,7 +48,7 @@ _VECTORS = (
     "CREATE TABLE IF NOT EXISTS vectors (passage BIGINT PRIMARY KEY REFERENCES passages ON DELETE CASCADE,"
     " vector vector NOT NULL)",
 )
-_REMEDY = "\nSee that the server runs, and that this user may read and write in its schema agentkit_knowledge."
+_REMEDY = "\nCheck that the server is running, and that this user can read and write its schema agentkit_knowledge."
 _SETUP_LOCK = "SELECT pg_advisory_xact_lock(%s)"
 
 

@@ -229,7 +229,7 @@ def _stages(connection: Connection, terms: Terms, limit: int) -> Iterator[tuple[
     total = connection.execute("SELECT count(*) FROM passages").fetchone()[0]
     if total <= _MAX_SCORED:
         return
-    counts = {word: _count(connection, _phrase(word), total // 2 + 1) for word in terms.words}
+    counts = {word: _estimate(connection, _phrase(word), total) for word in terms.words}
     if sum(counts.values()) <= _MAX_SCORED:
         return
     known = sorted((word for word in counts if counts[word]), key=counts.__getitem__)
@@ -261,6 +261,19 @@ def _count(connection: Connection, query: str, most: int) -> int:
     return int(counted[0])
 
 
+def _estimate(connection: Connection, query: str, total: int) -> int:
+    """Count the chunks that a query finds; beyond a maximum, estimate from how far into the file the count got."""
+    counted = connection.execute(
+        "SELECT count(*), max(rowid) FROM (SELECT rowid FROM words WHERE words MATCH ? LIMIT ?)",
+        (query, _MAX_SCORED + 1),
+    ).fetchone()
+    count, reached = int(counted[0]), int(counted[1] or 1)
+    if count <= _MAX_SCORED:
+        return count
+    last = connection.execute("SELECT max(id) FROM passages").fetchone()[0]
+    return max(count, min(total, count * int(last) // max(reached, 1)))
+
+
 def _forget(connection: Connection, space: str, source: str) -> bool:
     """Delete a document; return whether it existed."""
     row = connection.execute("SELECT id FROM documents WHERE space = ? AND source = ?", (space, source)).fetchone()
@@ -286,7 +299,7 @@ def _number(value: Any) -> Any:
 def _cosines(rows: Iterable[tuple[int, Any]], wanted: array[float]) -> Iterator[tuple[int, float]]:
     for number, packed in rows:
         if not isinstance(packed, bytes) or len(packed) % wanted.itemsize:
-            raise damaged(f"{packed!r:.80} is no vector")
+            raise damaged(f"{packed!r:.80} is not a vector")
         vector = memoryview(packed).cast("f")
         check_length(len(wanted), len(vector))
         cosine = sum(map(mul, wanted, vector))

@@ -95,7 +95,7 @@ class ChunkStore(Protocol):
 def damaged(what: str) -> KnowledgeError:
     """Build the error for a stored value that our stores do not write."""
     return KnowledgeError(
-        f"The knowledge is damaged: {what}. Restore it from a backup, or add the documents again, to another file."
+        f"The knowledge store is damaged: {what}. Restore it from a backup, or add the documents again to a new file."
     )
 
 
@@ -114,7 +114,7 @@ def checked_metadata(value: Any) -> dict[str, Any]:
     except (ValueError, RecursionError):
         metadata = None
     if not isinstance(metadata, dict) or not is_shallow(metadata):
-        raise damaged(f"{value!r:.80} is no metadata")
+        raise damaged(f"{value!r:.80} is not valid metadata")
     return metadata
 
 
@@ -122,8 +122,8 @@ def check_length(given: int, stored: int) -> None:
     """Raise ConfigError if vectors differ in length from the stored ones."""
     if given != stored:
         raise ConfigError(
-            f"embed= returns vectors of {given} numbers, and the stored ones have {stored}."
-            " Use the function that made them, or replace all with embed_again()."
+            f"embed= returns vectors of length {given}, but the stored vectors have length {stored}. Use the model or "
+            f"function that made them, or replace all with embed_again()."
         )
 
 

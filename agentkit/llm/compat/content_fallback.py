@@ -30,8 +30,8 @@ _OF_RESULTS = (BESIDE, "<RESULT: ")
 _RESULTS = ("function_call_output", "tool_result")
 """Types of tool results that are not separate messages."""
 
-_NO_PICTURE = "[An image that is not shown: this model receives text only.]"
-_NO_FILE = "[A file that is not shown: this model receives text only.]"
+_NO_PICTURE = "[An image was left out: this model receives text only.]"
+_NO_FILE = "[A file was left out: this model receives text only.]"
 _SOUND, _FILES = "input_audio", ("file", "input_file", "document")
 _DOCUMENT = r"(?i)data:application/(?:pdf|msword|vnd\.(?:openxmlformats-|oasis\.opendocument|ms-)[\w.+-]*);base64,"
 _MAX_KEPT = 50
@@ -103,7 +103,7 @@ def no_named_files(refusal: RequestRefusal) -> Adjustment | None:
 def no_files(refusal: RequestRefusal) -> Adjustment | None:
     """Adjust to a server that only states that some content is unsupported.
 
-    A message about images can be meant for files, if the server does not know them, unless the request has an image.
+    A message about images can refer to files, if the server does not know them, unless the request has an image.
     """
     is_of_picture = any(_is_picture(part) for part in _parts(refusal.body))
     is_about = _speaks_of(refusal.text, _PART_REFUSED, *(() if is_of_picture else (_PICTURES_NAMED,)))
@@ -213,7 +213,7 @@ class DocumentsRead:
             try:
                 data = a2b_base64(url.partition(",")[2])
             except ValueError:
-                raise ToolError("its data are not base64") from None
+                raise ToolError("its data is not valid base64") from None
             text = text_of(data, self._read_seconds)
             if text is None:
                 raise ToolError("its format is not supported")

@@ -415,11 +415,12 @@ class _ConvertedTool:
 class Converter:
     """Converts requests for one receiver. Converted tools are cached, so that their encodings can be, too.
 
-    `origin` identifies the endpoint: data of other providers in messages is not sent to it.
+    `origin` identifies the endpoint: data of other providers in messages is not sent to it. `is_strict` means that it
+    enforces schemas.
     """
 
-    def __init__(self, receiver: Receiver, origin: str = "") -> None:
-        self.receiver, self._origin = receiver, origin
+    def __init__(self, receiver: Receiver, origin: str = "", *, is_strict: bool = True) -> None:
+        self.receiver, self._origin, self._is_strict = receiver, origin, is_strict
         self._tools: dict[int, tuple[ToolSpec, _ConvertedTool]] = {}
         self._outputs: dict[int, tuple[OutputSchema, OutputSchema, Mapping[str, str]]] = {}
 
@@ -499,14 +500,13 @@ class Converter:
             return _ConvertedTool(tool, "", {})
         receiver, rewriter = self.receiver, SchemaRewriter(self.receiver)
         parameters, note = rewriter.arguments(tool.parameters)
-        strict = None
-        if tool.strict_parameters is not None and tool.name not in receiver.lenient_tools and not note:
-            strict = rewriter.whole(tool.strict_parameters)
+        own = tool.strict if self._is_strict else None
+        strict = None if own is None or note or tool.name in receiver.lenient_tools else rewriter.whole(own)
         description, rest = f"{tool.description} {note}".strip() if note else tool.description, ""
         if 0 < receiver.description_chars < len(description):
             description, rest = _divided(description, receiver.description_chars)
         name = tool.name if re.fullmatch(receiver.tool_names, tool.name) else _tool_name(tool.name, receiver.tool_names)
-        given = (tool.name, tool.description, tool.parameters, tool.strict_parameters)
+        given = (tool.name, tool.description, tool.parameters, own)
         if (name, description, parameters, strict) == given:
             return _ConvertedTool(tool, "", {})
         return _ConvertedTool(ToolSpec(name, description, parameters, strict), rest, rewriter.renamed)
@@ -567,7 +567,7 @@ def _paired(messages: Sequence[Message]) -> Iterator[Message]:
             yield replace(result, call_id=call.id) if result else ToolMessage(call.id, call.name, _NO_RESULT)
 
 
-_NO_RESULT = "This call has no result: it was not executed, or its result is lost."
+_NO_RESULT = "This call has no result: it was not executed, or its result was lost."
 _LOST_CALL = "[The result of a call of {} that is not part of this conversation. No user said this.]"
 
 

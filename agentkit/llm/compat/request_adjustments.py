@@ -93,7 +93,7 @@ def simpler_schemas(refusal: RequestRefusal) -> Adjustment | None:
     if re.search(_FORMATS_NAMED, text):
         return rule("formats are described in words", formats=GOOGLE_FORMATS)
     if re.search(_CHOICES, text):
-        return rule("choices that are not texts are described in words", string_choices=True)
+        return rule("choices that are not strings are described in words", string_choices=True)
     if re.search(_NO_TYPE_LIST, text) and "type" in text:
         return rule("lists of types are sent as alternatives", single_types=True)
     if not (refusal.is_unsupported and re.search(_SCHEMA_NAMED, text)):
@@ -377,7 +377,7 @@ def _unencrypted(body: Body) -> Body:
     return {**body, "include": kept} if kept else without(body, "include")
 
 
-_UNENCRYPTED = Adjustment("reasoning is not asked for", _unencrypted)
+_UNENCRYPTED = Adjustment("reasoning is not requested", _unencrypted)
 """Models without reasoning reject the request for it; other values of `include` were set by the user."""
 
 _FAMILIES: tuple[tuple[str, str, str, Adjustment], ...] = (

@@ -110,14 +110,14 @@ class BoundedBody(PassThroughStream):
         self._bytes += len(piece)
         if self._bytes > self._most_bytes:
             raise BadResponse(
-                f"{self._where} sent more than {self._most_bytes:,} bytes, longer than any answer may be. "
-                "Check the base URL."
+                f"{self._where} sent more than {self._most_bytes:,} bytes, the maximum length of a response. Check the "
+                "base URL."
             )
         if self._says_something(piece):
             self._heard = time.monotonic()
         elif time.monotonic() - self._heard > self._patience_seconds:
             has_begun = self._start in _JSON_STARTS or _SAYS_SOMETHING.match(self._line)
-            what = "no whole answer" if has_begun else "nothing but blanks and comments"
+            what = "no complete response" if has_begun else "only blanks and comments"
             raise Unreachable(f"{self._where} sent {what} for {self._patience_seconds:g} seconds. {LATER}")
         return piece
 
@@ -160,7 +160,8 @@ class _Packed(BoundedBody):
             self._left -= len(piece)
             if self._left < 0:
                 raise BadResponse(
-                    f"{self._where} sent an answer that unpacks to more than {MAX_BYTES:,} bytes. Check the base URL."
+                    f"{self._where} sent a response that decompresses to more than {MAX_BYTES:,} bytes. Check the base "
+                    "URL."
                 )
             if piece:
                 yield piece
@@ -384,10 +385,15 @@ def _options(endpoint: Endpoint) -> dict[str, Any]:
     base_url = endpoint.base_url
     is_secure = base_url.startswith("https:")
     return {
-        "verify": _tls_context(*map(environment().get, _CERTIFICATES)) if is_secure else False,
+        "verify": tls_context() if is_secure else False,
         "proxy": proxy_of(endpoint),
         "socket_options": _SOCKET_OPTIONS,
     }
+
+
+def tls_context() -> SSLContext:
+    """The TLS context for the certificates that the environment names."""
+    return _tls_context(*map(environment().get, _CERTIFICATES))
 
 
 @cache
@@ -428,4 +434,4 @@ def _set_up(make: Callable[[], _Made]) -> _Made:
     except (ImportError, OSError, ValueError) as error:
         cause = f"{type(error).__name__}: {ended(str(error))}"
     names = [name for name in environment() if name.upper() in _VARIABLES]
-    raise ConfigError(f"No connection can be set up: {cause} Check {' and '.join(names)}.")
+    raise ConfigError(f"The connection cannot be configured: {cause} Check {' and '.join(names)}.")

@@ -186,7 +186,7 @@ def refusal(response: httpx2.Response, connection: ConnectionInfo, wire: WirePro
     """The error for a response, already read, with a status other than success."""
     if 300 <= response.status_code < 400:
         target = shown_url(response.headers.get("location", "nowhere"))
-        text = f"{connection.where} redirects to {target}, which is not followed. Use the right base URL."
+        text = f"{connection.where} redirects to {target}, and redirects are not followed. Correct the base URL."
         return BadResponse(text, status=response.status_code)
     if response.status_code == _PROXY_AUTHENTICATION:
         return _refused_by_proxy(f"{response.status_code} {response.reason_phrase}", connection)
@@ -212,7 +212,9 @@ def _timed_out_once(_: BaseException, connection: ConnectionInfo, times: str = "
 
 def _stalled(_: BaseException, connection: ConnectionInfo) -> AgentKitError:
     seconds = f"{connection.timeout_seconds:g} seconds"
-    return Unreachable(f"{connection.where} stopped in the middle: nothing for {seconds}. {LATER}", code=STALLED)
+    return Unreachable(
+        f"{connection.where} stopped in the middle of the response: no data for {seconds}. {LATER}", code=STALLED
+    )
 
 
 def _refused_by_proxy(reason: str, connection: ConnectionInfo) -> ModelError:
@@ -240,8 +242,8 @@ def _broken(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
 
 def _undecodable(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
     return BadResponse(
-        f"The answer of {connection.where} is not compressed in the way that its header says: {ended(str(error))} "
-        "Try again, or look for a proxy that changes answers."
+        f"The response of {connection.where} is not compressed as its header declares: {ended(str(error))} "
+        "Try again, or check for a proxy that modifies responses."
     )
 
 
@@ -263,7 +265,7 @@ _HINTS: tuple[tuple[_Kinds, str], ...] = (
 """Advice by the type of the innermost known cause."""
 
 _LOST = {
-    "ReadError": "the server closed it while an answer was awaited",
+    "ReadError": "the server closed it before it answered",
     "WriteError": "the server closed it while the request was sent",
 }
 """Descriptions of errors to which the async HTTP backend adds no message."""

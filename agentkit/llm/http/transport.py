@@ -272,8 +272,8 @@ class Transport:
             if inspect.iscoroutine(token):
                 token.close()
             raise ConfigError(
-                "azure_token_provider= is async, so this LLM can only be awaited, as by arun and acomplete. For "
-                "blocking calls pass the synchronous one: azure.identity.get_bearer_token_provider."
+                "azure_token_provider= is async, so this LLM supports only async methods, such as arun and acomplete. "
+                "For blocking calls, pass the synchronous provider: azure.identity.get_bearer_token_provider."
             )
         return self._checked_token(token)
 
@@ -327,7 +327,9 @@ def _account() -> dict[str, str]:
     known = environment()
     for variable in _ACCOUNT.values():
         if variable in known and not is_header_text(known[variable]):
-            raise ConfigError(f"{variable} has characters that no account's name has; was it pasted whole?")
+            raise ConfigError(
+                f"{variable} contains characters that are invalid in an account name. Was it copied completely?"
+            )
     return {name: known[variable] for name, variable in _ACCOUNT.items() if variable in known}
 
 
@@ -418,8 +420,8 @@ class CustomClient:
         """Send a request; a response of any status is returned. Raises ConfigError, Unauthorized, httpx2 errors."""
         if self._is_awaited:
             raise ConfigError(
-                "This LLM was given an AsyncOpenAI, which can only be awaited, as by arun and acomplete. Give "
-                "client=OpenAI(...), which can do both."
+                "This LLM was created with an AsyncOpenAI client, which supports only async methods, such as arun and "
+                "acomplete. Pass client=OpenAI(...), which supports both."
             )
         with _Failing() as failing:
             return _checked(self._client.post(**self._post_arguments(request)))
@@ -497,7 +499,7 @@ def _checked(response: object) -> httpx2.Response:
     """The client's response. Raises ConfigError if it comes from another HTTP library."""
     if isinstance(response, httpx2.Response):
         return response
-    raise ConfigError("The given client uses httpx: pass an httpx2 client as its http_client=, or omit it.")
+    raise ConfigError("client= uses an httpx client: pass an httpx2 client as its http_client=, or omit http_client=.")
 
 
 def _reread(response: httpx2.Response) -> httpx2.Response:
@@ -516,4 +518,4 @@ def _cause(error: Exception) -> Exception:
         return cause if isinstance(cause, httpx2.RequestError) else kind(str(cause or error))
     if isinstance(error, (httpx2.HTTPError, httpx2.InvalidURL, RuntimeError, AgentKitError)):
         return error
-    return Unauthorized(f"The client that was given could not send: {type(error).__name__}: {error}")
+    return Unauthorized(f"The client given as client= could not send the request: {type(error).__name__}: {error}")

@@ -14,6 +14,7 @@ from agentkit.llm import pipeline
 from agentkit.llm.embeddings import embedder
 from agentkit.llm.pipeline import Provider, Stage, Steps, mapped, steps_of
 from agentkit.messages import AssistantMessage, Request, Response, ToolSpec, with_distinct_ids
+from agentkit.text_encoding import lazy_pattern
 from agentkit.usage import unreported
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ _IS_REFUSED = (
 )
 _UNKNOWN = r"(?:unsupported|unknown|unrecognized|unexpected|unavailable) (?:\w+ ){0,2}?[\w ]{0,80}(?:supplied)?:? ?"
 
-_NO_TOOLS = re.compile(
+_NO_TOOLS = lazy_pattern(
     # Ollama, DeepSeek and Ark; Perplexity, Groq, DeepInfra, Gemini and Mistral; old llama.cpp and OpenAI
     rf"not (?:yet |currently )?support (?:the )?{_TOOLS}"
     rf"|{_TOOLS} {_IS_REFUSED}"
@@ -48,7 +49,7 @@ _NO_TOOLS = re.compile(
     r"|tool choice requires --|tools param requires",
     re.IGNORECASE,
 )
-_NO_SCHEMA = re.compile(
+_NO_SCHEMA = lazy_pattern(
     # Groq; OpenAI and Azure; DeepSeek; old llama.cpp and LM Studio
     rf"not (?:yet |currently )?support (?:the )?{_SCHEMA}"
     rf"|{_SCHEMA}[^:.]{{0,60}} {_IS_REFUSED}"
@@ -60,15 +61,17 @@ _NO_SCHEMA = re.compile(
     r"|\boutput_config(?:\.format\b|: extra inputs)|compiled grammar|grammar compilation|schema is too complex",
     re.IGNORECASE,
 )
-_NOT_BOTH = re.compile(
+_NOT_BOTH = lazy_pattern(
     # Groq; Gemini
     r"(?:json mode|response_format|json_schema).{0,80}(?:combined|compatible|used) with.{0,20}(?:tool|function)"
     r"|(?:tool|function)[ \w]{0,20} with a response mime type",
     re.IGNORECASE,
 )
-_WANT_OF_CALL = re.compile(r"did not call (?:a|any) (?:tool|function)", re.IGNORECASE)  # Groq
-_WRONG_SCHEMA = re.compile(r"invalid[ _](?:json[ _])?schema", re.IGNORECASE)
-_REFUSED_FIELD = re.compile(r"not permitted|not allowed|unsupported|not supported|extra inputs|unknown", re.IGNORECASE)
+_WANT_OF_CALL = lazy_pattern(r"did not call (?:a|any) (?:tool|function)", re.IGNORECASE)  # Groq
+_WRONG_SCHEMA = lazy_pattern(r"invalid[ _](?:json[ _])?schema", re.IGNORECASE)
+_REFUSED_FIELD = lazy_pattern(
+    r"not permitted|not allowed|unsupported|not supported|extra inputs|unknown", re.IGNORECASE
+)
 
 
 def lesson_of(error: ModelError, request: Request) -> Lesson | None:
@@ -113,7 +116,7 @@ def is_refused_tool(error: ModelError, request: Request, name: str) -> bool:
 
 
 _NAME = "final_answer"
-_DESCRIPTION = "Give the final answer. Use it once, when everything that it needs is known."
+_DESCRIPTION = "Give the final answer. Use it once, when you have everything it needs."
 _ORDER = """\
 # Answer
 
@@ -196,12 +199,12 @@ ToolCalling = Literal["auto", "native", "text"]
 _UNREADABLE_CALL = "tool_use_failed"
 """Groq's code for a call that it cannot parse; the next attempt can succeed."""
 
-_MAYBE_CALL = re.compile(r"[<\[]|\A\s*[{`]")
+_MAYBE_CALL = lazy_pattern(r"[<\[]|\A\s*[{`]")
 
 _ADJUSTMENTS: dict[Lesson, str] = {
     "tools": "tools are described in the instruction and called as text",
     "schema": "a typed answer is given by calling a tool",
-    "both": "beside tools a typed answer is given by calling one more tool",
+    "both": "with tools, a typed answer is given by calling an additional tool",
     "final_answer": "the schema of an answer is written into the instruction",
 }
 _NO_CALL: frozenset[Lesson] = frozenset({"tools", "final_answer"})

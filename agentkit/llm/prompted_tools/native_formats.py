@@ -80,8 +80,8 @@ _WRAPPERS = ("tool_calls", "calls")
 _MAX_CHARS = 200_000
 
 NOTICE = (
-    "The model wrote a tool call as text, and it was not run because it does not exactly fit a tool that was offered. "
-    'Pass tool_calling="text" to LLM() if the server does not support the tools of this model.'
+    "The model wrote a tool call as text. It was not run, because it does not exactly match one of the given tools. If "
+    "the server does not support tool calling with this model, pass tool_calling='text' to LLM()."
 )
 
 
@@ -122,7 +122,7 @@ def foreign_calls(text: str, tools: Mapping[str, ToolSpec]) -> tuple[ToolCall, .
 def name_before_markup(text: str) -> str | None:
     """The name, or an empty text, before markup of another form at the start of a call's input; None without markup.
 
-    Such an input is not the argument that was meant.
+    Such an input is not the intended argument.
     """
     match = _INNER.match(text)
     return None if match is None else match["name"] or ""

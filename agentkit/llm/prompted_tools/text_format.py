@@ -157,7 +157,7 @@ You can use the tools below. To use one, write this, exactly so and not in a cod
 
 <TOOL: NAME>input</TOOL>
 
-Then stop writing. The next message brings you what came of it, as <RESULT: NAME>…</RESULT>. Never write a RESULT \
+Then stop writing. The next message contains the result, as <RESULT: NAME>…</RESULT>. Never write a RESULT \
 yourself. {several} When you need no tool, just answer, without any TOOL.
 
 The tools:
@@ -193,7 +193,7 @@ def is_single(request: Request) -> bool:
 def tools_as_text(request: Request) -> Request:
     """The request without tools: described in the instruction, with calls and results in the history as text.
 
-    Hosted tools are kept.
+    Hosted tools remain.
     """
     hosted = tuple(spec for spec in request.tools if spec.hosted is not None)
     request = replace(request, tools=tuple(spec for spec in request.tools if spec.hosted is None))
@@ -337,7 +337,7 @@ def read_json(text: str) -> Any:
             return _loaded(repaired + end)
         except ValueError:
             continue
-    raise ValueError("This is no JSON")
+    raise ValueError("This is not JSON")
 
 
 def read_object(text: str) -> dict[str, Any] | None:
@@ -364,7 +364,7 @@ def _loaded(text: str) -> Any:
     try:
         return json.loads(text, strict=False, parse_constant=_refuse)
     except RecursionError:
-        raise ValueError("This nests too deep") from None
+        raise ValueError("This is nested too deeply") from None
 
 
 def _refuse(name: str) -> object:
@@ -384,7 +384,7 @@ def _repaired(token: re.Match[str]) -> str:
 
 
 def _escape(escape: re.Match[str]) -> str:
-    """Normalise an escape: valid JSON escapes are kept, other backslashes are escaped."""
+    """Normalise an escape: valid JSON escapes stay unchanged, other backslashes are escaped."""
     char = escape[1]
     if len(char) > 1 or char in '"\\/bfnrt':
         return escape[0]

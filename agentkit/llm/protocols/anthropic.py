@@ -260,7 +260,7 @@ BLOCKS = "content"
 
 _SENDABLE_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _DIGEST_CHARS = 8
-_NOTHING = EncodedEntry({"role": "user", "content": [{"type": "text", "text": "(Nothing was said.)"}]})
+_NOTHING = EncodedEntry({"role": "user", "content": [{"type": "text", "text": "(empty message)"}]})
 """First turn of a conversation that does not start with a user message, which the protocol requires."""
 
 
@@ -855,9 +855,9 @@ def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
 
 def _strict_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
     (plain,) = _plain_tool(tool)
-    if tool.strict_parameters is None:
+    if (strict := tool.strict) is None:
         return (plain,)
-    return ({**plain, "input_schema": constrained(tool.strict_parameters), "strict": True},)
+    return ({**plain, "input_schema": constrained(strict), "strict": True},)
 
 
 MAX_PAUSES = 10

@@ -525,7 +525,7 @@ _LEFT_OUT = {"audio", "executed_tools", "channel", FIELD}
 Reasoning parts of the content are sent back in the content.
 """
 
-BESIDE = "[What follows stands beside the result of"
+BESIDE = "[The following content belongs to the result of"
 """The start of a user message with the images and files of a tool result."""
 
 
@@ -660,9 +660,9 @@ def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
 
 
 def _strict_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
-    if tool.strict_parameters is None:
+    if (strict := tool.strict) is None:
         return _plain_tool(tool)
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.strict_parameters}
+    function = {"name": tool.name, "description": tool.description, "parameters": strict}
     return ({"type": "function", "function": {**function, "strict": True}},)
 
 

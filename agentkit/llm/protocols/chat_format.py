@@ -43,7 +43,7 @@ def typed(entry: Mapping[str, Any]) -> Message:
         case "tool" | "function":  # a function has no call id
             call_id, name = word(entry.get("tool_call_id")), word(entry.get("name"))
             return _result(call_id, name, content)
-    raise ValueError(f"A message's role is user, system, developer, assistant or tool, not {role!r}")
+    raise ValueError(f"The role of a message must be user, system, developer, assistant or tool, not {role!r}")
 
 
 def typed_messages(
@@ -58,7 +58,9 @@ def typed_messages(
     if isinstance(prompt, Mapping):
         return (read(prompt),)
     if not hasattr(prompt, "__iter__"):
-        raise TypeError(f"Messages are a text, or a list of messages or dictionaries, not {type(prompt).__name__}")
+        raise TypeError(
+            f"Messages must be a string, or a list of messages or dictionaries, not {type(prompt).__name__}"
+        )
     messages = [_message(plain, read) for entry in prompt for plain in _in_chat_format(entry)]
     has_blank = any(isinstance(message, ToolMessage) and not message.call_id for message in messages)
     return tuple(_with_call_ids(messages) if has_blank else messages)
@@ -195,7 +197,7 @@ def _message(entry: object, read: Callable[[Mapping[str, Any]], Message]) -> Mes
         return read(entry)
     if isinstance(entry, SystemMessage | UserMessage | AssistantMessage | ToolMessage):
         return entry
-    raise TypeError(f"A message is a dictionary or one of agentkit's messages, not {type(entry).__name__}")
+    raise TypeError(f"A message must be a dictionary or one of agentkit's message classes, not {type(entry).__name__}")
 
 
 def _content(content: object) -> Content:
@@ -258,7 +260,7 @@ def _part(part: object) -> str | Image | File:
     if isinstance(fields.get("text"), str):
         return str(fields["text"])
     kind = fields.get("type", part)
-    raise ValueError(f"A part of a message is a text, an image_url, a file or an input_audio, not {kind!r:.99}")
+    raise ValueError(f"The type of a message part must be text, image_url, file or input_audio, not {kind!r:.99}")
 
 
 def _file(fields: Mapping[str, Any]) -> File:
@@ -270,5 +272,5 @@ def _file(fields: Mapping[str, Any]) -> File:
     inner = dictionary(fields.get("file")) or fields
     url, name = word(inner.get("file_data") or inner.get("file_url")), word(inner.get("filename"))
     if not url:
-        raise ValueError("A file in a message has file_data or file_url; a file_id is known to its server only")
+        raise ValueError("A file in a message needs file_data or file_url; a file_id is valid on its own server only")
     return File(url, name) if ":" in url else File.read(a2b_base64(url), name)

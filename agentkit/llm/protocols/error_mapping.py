@@ -10,6 +10,7 @@ from typing import Any
 from agentkit._dataclass import dataclass
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
 from agentkit.llm.protocols.parsing import dictionaries, dictionary, json_or_text
+from agentkit.text_encoding import lazy_pattern
 
 FILTERED = "content_filter"
 """Error code of a response withheld by the provider's content filter."""
@@ -74,18 +75,18 @@ _BY_CODE: dict[str, type[ModelError]] = {
 _ADVICE: dict[int, str] = {
     401: "Check the API key.",
     402: "Check the account's balance.",
-    403: "The key is valid but may not do this; check its permissions and the model's name.",
+    403: "The key is valid but lacks permission; check its permissions and the model's name.",
     404: "Check the model's name and the base URL.",
     405: "Check the base URL.",
     409: "Try again.",
 }
 _WAIT_OR_PAY = "Wait, or check the account's quota."
-_SHORTEN = "Shorten the conversation, or choose a model that takes more."
+_SHORTEN = "Shorten the conversation, or use a model with a larger context window."
 _NO_REASON = "Check the base URL, the model's name and the settings."
 _REWORD = "Change the wording."
 _NO_BALANCE = "Check the account's balance and quota; waiting does not help."
 
-_BAD_KEY = re.compile(
+_BAD_KEY = lazy_pattern(
     r"(?:incorrect|invalid|expired|missing) api[ _-]?key|api[ _-]?key (?:is |was |has )?(?:not valid|invalid|expired)"
     r"|bearer token (?:is |has )?(?:not valid|invalid|expired)|login fail",
     re.IGNORECASE,
@@ -93,9 +94,9 @@ _BAD_KEY = re.compile(
 """Messages for an invalid key, with status 400 or inside a 200 response."""
 
 _IN_WORDS: tuple[tuple[re.Pattern[str], type[ModelError]], ...] = (
-    (re.compile(r"rate.?limit|too many requests|quota exceeded|throttl", re.IGNORECASE), RateLimited),
+    (lazy_pattern(r"rate.?limit|too many requests|quota exceeded|throttl", re.IGNORECASE), RateLimited),
     (
-        re.compile(
+        lazy_pattern(
             r"internal (?:server )?error|overloaded|unavailable|timed? ?out|bad gateway|at capacity"
             r"|upstream (?:connect )?error|connection (?:was )?(?:reset|refused|closed|terminated)",
             re.IGNORECASE,
@@ -106,15 +107,15 @@ _IN_WORDS: tuple[tuple[re.Pattern[str], type[ModelError]], ...] = (
 """Messages for temporary failures inside a 200 response, used if neither status nor a known code identifies them."""
 
 _UNSUPPORTED_CODES = frozenset({"not_supported_error", "not_implemented"})
-_UNSUPPORTED = re.compile(
+_UNSUPPORTED = lazy_pattern(
     r"\bmmproj\b|\b(?:image|audio|video|file|media|multi-?modal)s?(?: \w+){0,2} (?:is|are) not supported", re.IGNORECASE
 )
 """Codes and messages with status 5xx, as sent by llama.cpp, for features that the model or server lacks."""
 
-_FLAGGED = re.compile(r"\b(?:was|were|been) flagged\b|requires moderation", re.IGNORECASE)
+_FLAGGED = lazy_pattern(r"\b(?:was|were|been) flagged\b|requires moderation", re.IGNORECASE)
 """Messages with status 403 for content that is refused, regardless of the key."""
 
-_SPENT = re.compile(
+_SPENT = lazy_pattern(
     r"insufficient[_ ](?:quota|balance|credit|funds)|billing_|billing hard limit|credit[_ ]balance|out of credits"
     r"|(?:spend|usage)_limit_exceeded"
     r"|exceeded_current_quota|arrearage|余额",
@@ -122,10 +123,10 @@ _SPENT = re.compile(
 )
 """Messages for an exhausted balance or quota."""
 
-_WAIT = re.compile(r"(?:try again|retry) (?:in|after) (?:(\d+)h ?)?(?:(\d+)m(?!s) ?)?(?:(\d+(?:\.\d+)?) ?(ms|s))?")
+_WAIT = lazy_pattern(r"(?:try again|retry) (?:in|after) (?:(\d+)h ?)?(?:(\d+)m(?!s) ?)?(?:(\d+(?:\.\d+)?) ?(ms|s))?")
 _WORDS = ("message", "detail", "error_msg", "status_msg", "Message", "errorMessage", "msg")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+")
-_SEQUENCES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x7f-\x9f]")
+_CONTROLS = lazy_pattern(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+")
+_SEQUENCES = lazy_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x7f-\x9f]")
 """Terminal control sequences."""
 _MAX_PAGE_CHARS, _MAX_TEXT_CHARS, _MAX_WRITTEN_CHARS = 4_000, 200, 20_000
 _MAX_MESSAGE_CHARS = 30_000  # per text of an error: scanning megabytes would take seconds
@@ -202,14 +203,15 @@ def json_object(text: str) -> dict[str, Any]:
             return dictionary(data[0])
         raise failure(data)
     if isinstance(data, str) and text.lstrip().startswith(("{", "[")):
-        raise BadResponse(f"The answer is broken JSON: it ends with {text[-80:]!r}. Try again.")
+        raise BadResponse(f"The response is invalid JSON: it ends with {text[-80:]!r}. Try again.")
     raise not_compatible(text)
 
 
 def no_answer(what: str, data: Mapping[str, Any]) -> BadResponse:
     """The error for JSON that lacks a required field of a response."""
     return BadResponse(
-        f"The answer has no {what}: {str(data)[:200]}. Try again; if it stays so, check protocol= and the base URL."
+        f"The answer has no {what}: {str(data)[:200]}. Try again; if the error persists, check protocol= and the base "
+        "URL."
     )
 
 
@@ -217,11 +219,11 @@ def not_compatible(text: str) -> BadResponse:
     """The error for an endpoint that sends something other than JSON."""
     if _CONTROLS.search(text[:_MAX_TEXT_CHARS]) and "\ufffd" in text[:_MAX_TEXT_CHARS]:
         return BadResponse(
-            f"The answer is no text ({_start(text[:20])!r}): it may be compressed in a way that was not asked for. "
-            "Try again, or look for a proxy that changes answers."
+            f"The response is not text ({_start(text[:20])!r}): it may be compressed in an encoding that was not "
+            "requested. Try again, or check for a proxy that modifies responses."
         )
     return BadResponse(
-        f"This is not an OpenAI-compatible endpoint: it answered with text that is no JSON ({_start(text)!r}). "
+        f"This is not an OpenAI-compatible endpoint: it answered with text that is not JSON ({_start(text)!r}). "
         "Check the base URL; it usually ends in /v1."
     )
 
@@ -229,7 +231,7 @@ def not_compatible(text: str) -> BadResponse:
 def cut_short(chars: int) -> BadResponse:
     """The error for a stream that ended early, after `chars` characters of text."""
     message = (
-        f"The stream was cut short after {chars} characters of text, before the server said that the answer was "
+        f"The stream was cut short after {chars} characters of text, before the server marked the response as "
         "complete. Try again."
     )
     return BadResponse(message, code=CUT_SHORT)
@@ -237,7 +239,7 @@ def cut_short(chars: int) -> BadResponse:
 
 def unfinished(reason: str) -> BadResponse:
     """The error for a response that the provider could not finish, with its finish reason or status."""
-    message = f"The provider did not finish the answer; its reason is {reason!r}. Try again."
+    message = f"The provider did not finish the response; its reason is {reason!r}. Try again."
     return BadResponse(message, code=GENERATION_FAILED)
 
 
@@ -432,10 +434,10 @@ _TOO_LONG_PATTERNS = (
     # One request above the tokens-per-minute limit: waiting never helps, only a shorter request does.
     r"request too large\b.{0,300}tokens per min",
 )
-_TOO_LONG = re.compile("|".join(_TOO_LONG_PATTERNS), re.IGNORECASE | re.DOTALL)
+_TOO_LONG = lazy_pattern("|".join(_TOO_LONG_PATTERNS), re.IGNORECASE | re.DOTALL)
 
 _LIMITS = tuple(
-    re.compile(pattern.replace("#", r"(\d[\d,]*)"), re.IGNORECASE)
+    lazy_pattern(pattern.replace("#", r"(\d[\d,]*)"), re.IGNORECASE)
     for pattern in (
         r"n_ctx: #",
         r"\d(?: tokens)? > #",

@@ -1,6 +1,6 @@
 """Gemini's own protocol, `generateContent` (pure).
 
-Thought signatures are kept with the call or text that they sign, and sent back with it.
+Thought signatures stay with the call or text that they sign, and sent back with it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _OTHER_PARTS = "parts"
 _UNSIGNED = "skip_thought_signature_validator"
 """The signature that Google documents for calls of other models; without one, a call is refused."""
 
-_NOTHING = EncodedEntry({"role": "user", "parts": [{"text": "(Nothing was said.)"}]})
+_NOTHING = EncodedEntry({"role": "user", "parts": [{"text": "(empty message)"}]})
 """First turn of a conversation that does not start with a user message, which the protocol requires."""
 
 _BESIDE = "[Images and files of the results above, in their order. No user sent them.]"

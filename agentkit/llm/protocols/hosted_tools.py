@@ -40,9 +40,11 @@ _ASKED_OF_US = frozenset(
 """Items that request a tool call, rather than report one that the provider executed."""
 
 _APPROVAL = "mcp_approval_request"
-_UNANSWERED = "The model waits for somebody to do what its {kind!r} wants, which nobody here can. {remedy}"
-_REMEDIES = {_APPROVAL: "Say require_approval='never' of that server, or use it as an MCPServer of agentkit.mcp."}
-_REMEDY = "Declare no tool of that type, and give the model one of your own."
+_UNANSWERED = "The model requested {kind!r}, which agentkit cannot answer. {remedy}"
+_REMEDIES = {
+    _APPROVAL: "Set require_approval='never' for that server, or connect to it with MCPServer of agentkit.mcp."
+}
+_REMEDY = "Remove the hosted tool of that type, and pass a tool of your program instead."
 
 _GIVEN = ("action", "queries", "code", "server_label", "name", "arguments")
 """The fields of such an item that contain the input of the tool."""
@@ -59,9 +61,9 @@ def declared(tool: ToolSpec, protocol: str) -> dict[str, Any]:
     own = _DECLARED.get((protocol, kind))
     if own is None:
         raise ConfigError(
-            f"The provider is asked over the protocol {protocol!r}, which has no hosted tool {kind!r}: use a tool of "
-            "your own, such as web_search_tool or python_tool; or a provider that is asked over 'responses' (OpenAI) "
-            "or 'messages' (Anthropic)."
+            f"The protocol {protocol!r} of this provider has no hosted tool {kind!r}. Use a local tool, such as "
+            "web_search_tool or python_tool, or a provider with the protocol 'responses' (OpenAI) or 'messages' "
+            "(Anthropic)."
         )
     if protocol == "responses" and "allowed_domains" in given:
         given["filters"] = {**given.get("filters", {}), "allowed_domains": given.pop("allowed_domains")}

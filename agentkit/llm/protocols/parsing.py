@@ -83,7 +83,7 @@ def well_formed_json(value: Any) -> Any:
     try:
         return _well_formed_value(value)
     except RecursionError:
-        raise BadResponse("The answer is JSON that nests too deep. Try again.") from None
+        raise BadResponse("The JSON of the response is nested too deeply. Try again.") from None
 
 
 def _well_formed_value(value: Any) -> Any:
@@ -268,7 +268,7 @@ def _loaded(text: str) -> object:
 
 
 def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 _decode = json.JSONDecoder(parse_constant=_refuse_constant).decode

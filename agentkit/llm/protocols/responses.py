@@ -300,7 +300,7 @@ class ResponsesReader:
     def finish(self, *, closed: bool) -> Response:
         """The complete response. Raises BadResponse if the stream was cut short."""
         if self._final is None and closed:
-            raise BadResponse("The stream ended without the event that completes the answer. Try again.")
+            raise BadResponse("The stream ended without its completion event. Try again.")
         if self._final is None:
             raise cut_short(len(str(self._text)))
         response = _response(self._final, self._items(self._final.get("output")))
@@ -408,9 +408,9 @@ def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
 
 
 def _strict_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
-    if tool.strict_parameters is None:
+    if (strict := tool.strict) is None:
         return _plain_tool(tool)
-    return (_function(tool, tool.strict_parameters, strict=True),)
+    return (_function(tool, strict, strict=True),)
 
 
 def _function(tool: ToolSpec, parameters: Mapping[str, Any], *, strict: bool) -> dict[str, Any]:

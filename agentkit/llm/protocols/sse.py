@@ -138,7 +138,7 @@ class EventStream:
         if parsed in (None, []):
             return None
         raise BadResponse(
-            f"The stream carries something that is no JSON object: {self._scrub(text)[:120]!r}. Try again."
+            f"The stream contains something that is not a JSON object: {self._scrub(text)[:120]!r}. Try again."
         )
 
     def _end_event(self) -> dict[str, Any] | None:
@@ -151,7 +151,7 @@ class EventStream:
         self._forget()
         if any(self._unfinished):
             text = b"\n".join(self._unfinished).decode("utf-8", "replace")
-            raise BadResponse(f"The stream carries broken JSON: {self._scrub(text)[:120]!r}. Try again.")
+            raise BadResponse(f"The stream contains invalid JSON: {self._scrub(text)[:120]!r}. Try again.")
         self._unfinished.clear()
         return found
 

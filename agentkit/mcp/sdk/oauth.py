@@ -30,7 +30,7 @@ from mcp.shared.auth import (
 
 from agentkit.errors import AgentKitError, ConfigError, LoginNeeded, ToolError
 from agentkit.event_rendering import visible
-from agentkit.mcp.callback_server import CallbackServer, answer_in, code_of, told
+from agentkit.mcp.callback_server import CallbackServer, answer_in, code_of, refusal_reason
 from agentkit.mcp.login_store import AllowedHosts, Ask, Login, StoredLogin, command
 from agentkit.mcp.sdk.ssrf_transport import sent, web_client
 from agentkit.settings import Secret
@@ -114,7 +114,9 @@ def told_of(request: httpx2.Request, response: httpx2.Response, others: Iterable
         said = None
     given = said if isinstance(said, dict) else {}
     secrets = [Secret(each) for each in (*_sent(request), *others) if len(each) >= _LEAST_SECRET_CHARS]
-    return told({name: _without(secrets, given[name]) for name in ("error", "error_description") if name in given})
+    return refusal_reason(
+        {name: _without(secrets, given[name]) for name in ("error", "error_description") if name in given}
+    )
 
 
 def _without(secrets: list[Secret], said: object) -> object:
@@ -266,7 +268,7 @@ class Authorized(OAuthClientProvider):
             request = self._registration(request)
         response = await sent(request, self._reach)
         if response.status_code not in _DONE:
-            what = "to register us" if is_registration else "to give a token"
+            what = "the client registration" if is_registration else "the token request"
             why = f"{told_of(request, response)} (it answers {response.status_code})"
             raise ToolError(f"{request.url.host} refused {what}: {why}.")
         check_answer(OAuthClientInformationFull if is_registration else OAuthToken, request, response)
@@ -306,8 +308,8 @@ class Authorized(OAuthClientProvider):
         metadata, issuer = self.context.oauth_metadata, self._terms.issuer
         if issuer is not None and (metadata is None or not issuers_match(str(metadata.issuer), issuer)):
             raise ToolError(
-                f"{self._reach.server} does not use the authorization server {issuer}, so the login was not tried "
-                "elsewhere."
+                f"{self._reach.server} does not use the authorization server {issuer}, so the login was not tried with "
+                "another one."
             )
         is_named = self.context.protected_resource_metadata is not None
         check_metadata(self._reach.server, metadata, is_named=is_named, is_meant=issuer is not None)
@@ -563,7 +565,7 @@ async def log_in(target: Target, login: Login, ask: Ask) -> None:
             async with CallbackServer(login.port) as landing:
                 await _logged_in(_AuthorizationFlow(target, login, landing, ask), target)
     except TimeoutError:
-        raise ToolError(f"Nobody logged in within {login.seconds:g} seconds.") from None
+        raise ToolError(f"The login was not completed within {login.seconds:g} seconds.") from None
 
 
 async def revoked(target: Target, login: Login) -> str:
@@ -671,4 +673,4 @@ class ClientCredentialsAuth(Authorized, ClientCredentialsOAuthProvider):
 
     def _wanted(self, response: httpx2.Response) -> str:
         """Describe how to resolve a refusal."""
-        return f"The server refuses what {self._terms.client_id!r} logs in with ({response.status_code})."
+        return f"The server rejected the credentials of {self._terms.client_id!r} ({response.status_code})."

@@ -155,7 +155,7 @@ class CallingClient:
         """Ask the person at the client about the call itself."""
         from mcp import types
 
-        approve = {"type": "boolean", "title": "Let it happen", "description": "Whether this one call may happen."}
+        approve = {"type": "boolean", "title": "Allow this call", "description": "Whether to allow this call."}
         schema = {"type": "object", "properties": {"approve": approve}, "required": ["approve"]}
         params = types.ElicitRequestFormParams(message=question, requested_schema=schema)
         said = await self._asked(mark, types.ElicitRequest(params=params), types.ElicitResult)
@@ -167,7 +167,7 @@ class CallingClient:
 
         can = self._context.session.client_capabilities
         if can is None or can.sampling is None:
-            raise ToolError("The client offers no model.")
+            raise ToolError("The client provides no model.")
         message = types.SamplingMessage(role="user", content=types.TextContent(text=prompt))
         params = types.CreateMessageRequestParams(
             messages=[message], max_tokens=max_tokens, system_prompt=system_prompt
@@ -189,7 +189,7 @@ class CallingClient:
         """Report progress every second while a call is running, if the client wants it."""
         seconds = 0.0
         while True:
-            await self.progress(seconds, None, f"{name} is at work")
+            await self.progress(seconds, None, f"{name} is running")
             await asyncio.sleep(1)
             seconds += 1
 

@@ -442,10 +442,10 @@ class _State:
 
         caller = self._asked()
         if caller is None or caller.llm is None:
-            return types.ErrorData(code=_USER_REFUSED, message="There is nobody to approve it, or no model.")
+            return types.ErrorData(code=_USER_REFUSED, message="There is no approver, or no model.")
         prompt = content_text(tuple(blocks_of(prompt_of(params.messages))))
         arguments = {"prompt": prompt, "system_prompt": params.system_prompt or "", "max_tokens": params.max_tokens}
-        reason = "It asks your model for an answer, at your cost, and gets the answer."
+        reason = "It sends a prompt to your model, at your cost, and receives the answer."
         with self._paused():
             answer = await caller.approved("ask_model", arguments, SAMPLING, reason)
             if answer.approval in (Approval.NO, Approval.LATER) or answer.arguments is not None:

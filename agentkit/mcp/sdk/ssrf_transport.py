@@ -13,6 +13,7 @@ from mcp.shared._httpx_utils import MCP_DEFAULT_SSE_READ_TIMEOUT, MCP_DEFAULT_TI
 
 from agentkit.errors import ToolError, ToolTimeout
 from agentkit.http_security import is_local
+from agentkit.llm.http.connection_pool import tls_context
 from agentkit.mcp.login_store import AllowedHosts
 from agentkit.safety.urls import Url
 from agentkit.tooling import execution
@@ -31,7 +32,8 @@ def web_client(url: str, headers: Mapping[str, str], auth: httpx2.Auth | None = 
         headers={**headers, **UNPACKED},
         auth=auth,
         timeout=httpx2.Timeout(MCP_DEFAULT_TIMEOUT, read=MCP_DEFAULT_SSE_READ_TIMEOUT),
-        transport=httpx2.AsyncHTTPTransport() if is_local(urlsplit(url).hostname or "") else None,
+        verify=tls_context(),
+        transport=httpx2.AsyncHTTPTransport(verify=tls_context()) if is_local(urlsplit(url).hostname or "") else None,
         event_hooks={"response": [bound]},
     )
 
@@ -43,7 +45,7 @@ async def bound(response: httpx2.Response, most_bytes: int = MAX_RESPONSE_BYTES)
     content type, as are those with a smaller limit.
     """
     if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
-        raise httpx2.DecodingError("its answer is compressed, which nobody asked for", request=response.request)
+        raise httpx2.DecodingError("its response is compressed, which was not requested", request=response.request)
     is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
     if not is_stream or not response.is_success or most_bytes < MAX_RESPONSE_BYTES:
         response.stream = _Bounded(response.stream, most_bytes)
@@ -79,7 +81,7 @@ class JudgedTransport(httpx2.AsyncBaseTransport):
 
     def __init__(self, reach: AllowedHosts, resolver: Resolver = resolve) -> None:
         self._reach, self._resolver = reach, resolver
-        self._transport = httpx2.AsyncHTTPTransport()
+        self._transport = httpx2.AsyncHTTPTransport(verify=tls_context())
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send the request. Raises ToolError if it is not allowed, and TransportError."""
@@ -125,7 +127,7 @@ async def sent(request: httpx2.Request, reach: AllowedHosts, seconds: float = 20
     try:
         async with (
             asyncio.timeout(seconds),
-            httpx2.AsyncClient(transport=JudgedTransport(reach), event_hooks=hooks) as web,
+            httpx2.AsyncClient(verify=tls_context(), transport=JudgedTransport(reach), event_hooks=hooks) as web,
         ):
             response = await web.send(request)
             for _ in range(_MOST_REDIRECTS):

@@ -178,7 +178,7 @@ def _destroyed(findings: list[Decision], command: str) -> str:
     if reason or not any(found.rule in _UNREAD for found in findings):
         return reason
     named = next((word for word in _WORD.findall(command) if word in tables().destroying), "")
-    return f"it cannot be read to its end, and names {named}, which can delete files." if named else ""
+    return f"it cannot be parsed completely, and contains {named}, which can delete files." if named else ""
 
 
 def check_examples() -> list[str]:

@@ -110,7 +110,7 @@ def script(value: Value | Word, source: str) -> Iterator[Finding]:
 def origin(value: Value | Word, source: str) -> Iterator[Finding]:
     """Objections to running a text that was downloaded or decoded."""
     if "fetch" in value.origins:
-        why = "it downloads and runs code that nobody has read."
+        why = "it downloads and runs unreviewed code."
         yield deny("remote-code", source, why, "Download it to a file, read it, then run it.")
     if "decode" in value.origins:
         yield deny("obfuscated", source, "it decodes and runs hidden text.", "Write the command itself.")

@@ -73,7 +73,7 @@ def run(code: str, write: Callable[[str, str], object], names: Mapping[str, Any]
     if not functions or is_hinted or not (is_module or ending.message.startswith("NameError: name ")):
         return ending
     shown = ", ".join(functions[:SHOWN_FUNCTIONS]) + (" and others" if len(functions) > SHOWN_FUNCTIONS else "")
-    there = f"these functions are there, by their bare names and without import: {shown}"
+    there = f"these functions are available by name, without import: {shown}"
     return ending._replace(hint=f"{there}; {ending.hint}" if ending.hint else there)
 
 

@@ -22,10 +22,10 @@ PLAIN = words(
 )
 REFUSED = {
     "open": "files are read with the read_file tool and written with the write_file tool",
-    "input": "there is nobody to ask: write the value into the code",
+    "input": "input is not available: write the value into the code",
     "eval": "write the expression into the code, or read values with json.loads, int or float",
     "exec": "write the statements into the code",
-    "compile": "write the code itself, not a text of it",
+    "compile": "write the code itself, not a string of it",
     "globals": "use a dictionary",
     "locals": "use a dictionary",
     "breakpoint": "use print",

@@ -165,7 +165,7 @@ HINTS = {
     "argparse": "write the values into variables",
     "inspect": "the code can only look at its own objects, with type, dir, vars and hasattr",
     **dict.fromkeys(("pickle", "marshal", "shelve"), "use json"),
-    "sys.stdin": "nothing is fed in: write the input as a text, and read it from io.StringIO(text)",
+    "sys.stdin": "standard input is empty: write the input as a string, and read it from io.StringIO(text)",
     "sys.exc_info": "write `except Exception as error`",
     "types.FunctionType": "use callable(x)",
 }

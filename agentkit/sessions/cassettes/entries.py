@@ -366,7 +366,7 @@ class Reader:
         elif data["ask"] == "vectors":
             question = VectorsAsked(tuple(map(str, data["texts"])), dict(data["settings"]))
         else:
-            raise SessionError(f"The cassette has a question of the unknown kind {data['ask']!r:.80}. Update agentkit.")
+            raise SessionError(f"The cassette has a request of the unknown kind {data['ask']!r:.80}. Update agentkit.")
         answer = self._answer(data, question)
         asking = RecordedAnswer(
             _number(data["id"]),
@@ -425,7 +425,7 @@ class Reader:
 def _number(data: Any) -> int:
     """Parse the number of a question, or 0."""
     if type(data) is not int or not 0 <= data < _MOST_QUESTIONS:
-        raise SessionError("A cassette is damaged: the number of a question is invalid.")
+        raise SessionError("A cassette is damaged: the number of a request is invalid.")
     return data
 
 

@@ -25,7 +25,7 @@ _DISTRIBUTION = "agentkit-tools"
 _MODE = 0o600
 _RECORD_IT = (
     "Record it first, with agentkit --record FILE, agentkit.testing.record or pytest --record=once. "
-    "A session is shown by: agentkit sessions show NAME"
+    "To show a session: agentkit sessions show NAME"
 )
 
 
@@ -115,7 +115,7 @@ def read_cassette(path: Path, *, hide: bool = False) -> tuple[Data, list[Entry]]
     except OSError as error:
         raise SessionError(f"The cassette {path} cannot be read: {error.strerror or error}.") from error
     if not lines:
-        raise SessionError(f"The cassette {path} cannot be read: {path.name} is no file.")
+        raise SessionError(f"The cassette {path} cannot be read: {path.name} is not a file.")
     header = _header(path, lines[0])
     reader = Reader()
     return header, list(_entries(path, reader, lines[1:], EntryRedactor() if hide else None))

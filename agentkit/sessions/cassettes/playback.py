@@ -25,10 +25,10 @@ from agentkit.sessions.cassettes.request_matching import (
 )
 
 _ASKS: Mapping[str, str] = {
-    "model": "the model is asked",
+    "model": "the model is called",
     "tool": "a tool is called",
     "person": "a person is asked about a call",
-    "vectors": "a model is asked for vectors",
+    "vectors": "a model embeds texts",
 }
 _MAX_ROWS = 64
 """The number of conversations whose latest requests are remembered."""
@@ -123,9 +123,9 @@ class Player(Recording):
             raise self.divergence
         if self._unused and not self._partial:
             count, first = len(self._unused), self._unused[0].form
-            unused = "one answer that nobody" if count == 1 else f"{count} answers that nobody"
+            unused = "one answer that was not" if count == 1 else f"{count} answers that were not"
             shown = redact(difference(first, RequestKey(first.kind, "")))
-            first_asks = f"{unused} asked for. First, {_ASKS[first.kind]}"
+            first_asks = f"{unused} used. First, {_ASKS[first.kind]}"
             raise ReplayError(f"The cassette {self.path} has {first_asks}:\n{shown}\n{_REMEDY}")
 
     def _form(self, question: Question) -> RequestKey:
@@ -147,9 +147,9 @@ class Player(Recording):
         nearest = max(alike, key=lambda form: form.shared(asked), default=None)
         text = f"The cassette {self.path} has no answer when {_ASKS[asked.kind]} as it is now."
         if nearest is None:
-            text += " Nothing of the kind is left in it. It is asked:"
+            text += " No unused answer of this kind is left. The request:"
         else:
-            text += " What the recording has (-), and what is asked now (+):"
+            text += " The recorded request (-) and the current request (+):"
         return ReplayError(f"{text}\n{redact(difference(nearest, asked))}\n{_REMEDY}")
 
 

@@ -74,7 +74,7 @@ _STRANGERS = {
     **dict.fromkeys("$€£¥₫", "leave out the currency sign"),
     **dict.fromkeys("½⅓⅔¼¾", "write a fraction as in 1/2"),
     **dict.fromkeys("\n\r", "give one expression on one line"),
-    ".": "a point may only stand inside a number",
+    ".": "a decimal point is only allowed inside a number",
     "°": "write radians(30) for an angle of 30 degrees",
 }
 
@@ -164,7 +164,7 @@ _WHOLE = re.compile(r"0[xob].*|[\d_]+", re.IGNORECASE)
 _NOT_ZERO = re.compile(r"[0._]*[1-9]")
 _UNCLEAR_BEFORE_PRODUCT = ("/", "//", "%", "mod", "of", "**", *ROOTS)
 _COMMA = (
-    "A comma cannot stand here: write 1000 or 1,000 for thousands, 1.5 for decimals, "
+    "This comma is not allowed: write 1000 or 1,000 for thousands, 1.5 for decimals, "
     "commas only between the arguments of a function, and a list in square brackets."
 )
 
@@ -174,7 +174,7 @@ _OF_ONE = frozenset({"log", "round", "sum", "fsum", "prod", "mean", "avg", "aver
 _NO_NAMES = {
     **dict.fromkeys(("inf", "infinity", "nan"), "only finite numbers are computed"),
     **dict.fromkeys(("i", "j"), "only real numbers are computed"),
-    "x": "there are no variables, and * multiplies",
+    "x": "variables are not supported, and multiplication is written *",
 }
 
 
@@ -445,7 +445,7 @@ class _Parser:
 
     def _missing_operand(self, token: Token) -> ToolError:
         if token.text == "[":
-            return ToolError("A list can only be given to a function that takes one, as in sum([1, 2]).")
+            return ToolError("A list can only be passed to a function that takes one, as in sum([1, 2]).")
         if len(self._tokens) == 1:
             return ToolError(f"The expression is empty: {UNDERSTOOD}.")
         if token.kind == "end":
@@ -515,7 +515,7 @@ def _combine(symbol: str, left: _Value, right: _Value) -> Number:
         return operate("%" if symbol == "mod" else symbol, left, right)
     if symbol not in ("*", "of", "/"):
         shown = show(_rate(right if isinstance(right, _Percent) else left))
-        raise ToolError(f"{shown}% beside {symbol!r} is unclear: multiply with it, or write ({shown}/100).")
+        raise ToolError(f"{shown}% next to {symbol!r} is ambiguous: multiply by it, or write ({shown}/100).")
     if symbol == "/":
         return operate("/", operate("*", _rate(left), _parts(right)), operate("*", _parts(left), _rate(right)))
     return operate("/", operate("*", _rate(left), _rate(right)), _parts(left) * _parts(right))

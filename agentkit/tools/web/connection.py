@@ -11,7 +11,6 @@ import contextlib
 import errno
 import functools
 import re
-import threading
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -194,11 +193,11 @@ _HEADERS = {
     "Connection": "close",
 }
 _NETWORK_FAULTS: Mapping[int, tuple[Status, str]] = {
-    errno.ECONNREFUSED: ("failed", "nothing answers there"),
+    errno.ECONNREFUSED: ("failed", "the connection was refused"),
     errno.ECONNRESET: ("failed", "the connection was reset"),
-    errno.ENETUNREACH: ("offline", "this machine has no way to the network"),
-    errno.ENETDOWN: ("offline", "this machine has no way to the network"),
-    errno.EHOSTUNREACH: ("offline", "there is no way to this host"),
+    errno.ENETUNREACH: ("offline", "the network is unreachable"),
+    errno.ENETDOWN: ("offline", "the network is unreachable"),
+    errno.EHOSTUNREACH: ("offline", "there is no route to this host"),
     errno.ETIMEDOUT: ("timed_out", "it did not answer in time"),
 }
 
@@ -250,7 +249,6 @@ class WebConnection:
         self._given_tls = tls
         self._hosts_exist = hosts_exist
         self._reference_host = reference_host
-        self._lock = threading.Lock()
 
     @property
     def is_direct(self) -> bool:
@@ -271,7 +269,7 @@ class WebConnection:
         import httpx2
 
         deadline = asyncio.get_running_loop().time() + self.deadline_seconds
-        late = WebFailure("timed_out", f"No answer came within {self.deadline_seconds:g} seconds.")
+        late = WebFailure("timed_out", f"The server did not answer within {self.deadline_seconds:g} seconds.")
         async with self._transport() as transport:
             try:
                 async with asyncio.timeout_at(deadline):
@@ -325,7 +323,7 @@ class WebConnection:
             look_up = functools.partial(self._resolver, url.host, url.port)
             addresses = list(await execution.acall(look_up, RESOLVE_SECONDS))
         except ToolTimeout:
-            error = f"The name {url.host} could not be looked up in {RESOLVE_SECONDS:g} seconds."
+            error = f"The name {url.host} could not be resolved within {RESOLVE_SECONDS:g} seconds."
             raise _Stopped(WebFailure("timed_out", error)) from None
         except OSError as fault:
             raise _Stopped(await self._look_up_failure(url.host, fault)) from None
@@ -338,7 +336,7 @@ class WebConnection:
         import socket
 
         if fault.errno == socket.EAI_AGAIN or self._hosts_exist or not await self._has_network():
-            error = f"The name {host} cannot be looked up: there is no network, or no name server."
+            error = f"The name {host} cannot be resolved: the network or the DNS server is unreachable."
             return WebFailure("offline", error)
         return WebFailure("failed", f"No host is named {host}.")
 
@@ -377,21 +375,17 @@ class WebConnection:
         if self._given_transport:
             yield self._given_transport
             return
-        async with httpx2.AsyncHTTPTransport(verify=self._tls, trust_env=False, proxy=self._proxy) as transport:
+        tls = self._given_tls or _tls_context()
+        async with httpx2.AsyncHTTPTransport(verify=tls, trust_env=False, proxy=self._proxy) as transport:
             yield transport
 
-    @functools.cached_property
-    def _own_tls(self) -> ssl.SSLContext:
-        import httpx2
 
-        return httpx2.create_ssl_context(trust_env=False)
+@functools.cache
+def _tls_context() -> ssl.SSLContext:
+    """The TLS context of all connections, whatever the environment names: creating one takes tens of milliseconds."""
+    import httpx2
 
-    @property
-    def _tls(self) -> ssl.SSLContext:
-        if self._given_tls:
-            return self._given_tls
-        with self._lock:
-            return self._own_tls
+    return httpx2.create_ssl_context(trust_env=False)
 
 
 async def _within_bounds(response: httpx2.Response) -> httpx2.Response:
@@ -400,7 +394,7 @@ async def _within_bounds(response: httpx2.Response) -> httpx2.Response:
     size = sum(len(name) + len(value) + 4 for name, value in response.headers.raw)
     faults = {
         f"It answered with {size:,} bytes of headers; at most {MAX_HEADER_BYTES:,} are read.": size > MAX_HEADER_BYTES,
-        f"Its answer is compressed as {encoding[:40]!r}, which was not asked for.": not is_readable_encoding(encoding),
+        f"Its answer is compressed as {encoding[:40]!r}, which was not requested.": not is_readable_encoding(encoding),
     }
     for error, is_true in faults.items():
         if is_true:
@@ -424,9 +418,9 @@ async def _read(url: Url, response: httpx2.Response, deadline: float) -> WebResp
                     break
         reader.finish()
     except (TimeoutError, httpx2.TimeoutException):
-        reader.cut, fault = "the rest did not come in time", "timed_out"
+        reader.cut, fault = "the rest did not arrive in time", "timed_out"
     except httpx2.TransportError:
-        reader.cut = "the server broke off"
+        reader.cut = "the server closed the connection early"
     finally:
         await response.aclose()
     if reader.cut and not reader.body:
@@ -440,7 +434,7 @@ def _failure_of(error: Exception) -> WebFailure:
     if isinstance(error, httpx2.TimeoutException):
         return WebFailure("timed_out", "The server did not answer in time.")
     if isinstance(error, httpx2.RemoteProtocolError):  # its text quotes the server
-        return WebFailure("failed", "The server's answer is not what HTTP demands, or ended before it began.")
+        return WebFailure("failed", "The server's response is not valid HTTP, or is empty.")
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno and cause.errno in _NETWORK_FAULTS:

@@ -139,7 +139,7 @@ def _read_page(reply: WebResponse) -> Page | WebFailure:
 def _read_document(reply: WebResponse) -> Page | WebFailure:
     """Return the text of a PDF or an office document, parsed in the isolated worker."""
     if reply.cut:
-        return _unreadable(reply, f"it did not come whole: {reply.cut}")
+        return _unreadable(reply, f"it is incomplete: {reply.cut}")
     try:
         document = parse_document(reply.body)
     except (ToolError, MissingExtra) as error:

@@ -16,7 +16,7 @@ from agentkit.documents.markdown import subscript, superscript
 if TYPE_CHECKING:
     from turbohtml import Document, Element
 
-_INVISIBLE = "script, style, template, iframe, object, embed, svg, canvas, video, audio, head > *"
+_INVISIBLE = "script, style, template, iframe, embed, svg, canvas, video, audio, head > *"
 _HIDDEN = ", ".join(
     (
         *("[hidden]", '[aria-hidden="true"]', '[style*="display:none" i]', '[style*="display: none" i]'),
@@ -226,6 +226,7 @@ _MAX_ADDED_CELLS, _MAX_SPAN = 20_000, 100
 
 def rewrite_markup(document: Document) -> None:
     """Rewrite what Markdown has no element for, so that no text loses its meaning."""
+    _rewrite_fields(document)
     _rewrite_formulas(document)
     _rewrite_indices(document)
     for link in document.select(", ".join(f'h{level} a[href*="#"]' for level in range(1, 7))):
@@ -244,6 +245,19 @@ def rewrite_markup(document: Document) -> None:
         each.closest("table") for each in document.select("td[colspan], th[colspan], [rowspan]")
     ):
         budget -= 0 if table is None or budget < 0 else _split_cells(table, budget)
+
+
+def _rewrite_fields(document: Document) -> None:
+    """Write read-only text areas as code, and put the content of shadow roots in their place."""
+    from turbohtml import Element as NewElement
+    from turbohtml import Text
+
+    for field in document.select("textarea[readonly]"):
+        block = NewElement("pre")
+        block.append(Text(field.text))
+        field.replace_with(block)
+    for root in document.select("template[data-shadow]"):
+        root.replace_with(*[node for fragment in root.children for node in fragment.children])
 
 
 def _rewrite_formulas(document: Document) -> None:

@@ -45,7 +45,7 @@ _CHARSETS = re.compile(
 _AS_BROWSERS_READ = {"ascii": "cp1252", "iso8859-1": "cp1252", "gb2312": "gb18030", "gbk": "gb18030"}
 
 _CONTROL = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0e\ufeff\ufff9-\ufffb"
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0e\ufeff\ufff9-\ufffb"
     "\U000e0000-\U000e007f\U000e0100-\U000e01ef\ud800-\udfff]"
     "|(?<![\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff#*0-9])\ufe0f"
 )
@@ -115,6 +115,10 @@ MAX_LINKS = 10_000
 
 _DANGEROUS_LINK = re.compile(r"(javascript|data|vbscript|blob|file):", re.IGNORECASE)
 _NOWHERE = "about:blank"
+_EMBEDDED = "frame[src], iframe[src][title], object[data], embed[src]"
+_MAX_EMBEDDED = 20
+_SHADOW = re.compile(r"(<template\s(?:[^<>]{0,200}\s)?)shadowrootmode(?==)", re.IGNORECASE)
+"""The attribute by which the parser would put the content of a template outside the document's tree."""
 _MANY_BREAKS = re.compile(r"\n\s*\n\s*\n+")
 _MAX_TITLE_CHARS = 300
 _FEW_WORDS, _FEW_WORDS_OF_NOTICE = 5, 40
@@ -145,10 +149,11 @@ def read_html(html: str, url: Url) -> Page:
     """
     import turbohtml
 
-    document = turbohtml.parse(html[:MAX_HTML_CHARS], positions=False)
+    source = _SHADOW.sub(r"\1data-shadow", html[:MAX_HTML_CHARS])
+    document = turbohtml.parse(source, positions=False)
     title = _title(document)
     base = _base(document, url)
-    redirect = _redirect(document, base, url)
+    redirect, embedded = _redirect(document, base, url), _embedded(document, base)
     has_scripts = document.select_one("script") is not None
     rewrite_markup(document)
     removed_chars, total_chars = remove_boilerplate(document)
@@ -156,7 +161,7 @@ def read_html(html: str, url: Url) -> Page:
     document.rewrite_links(lambda link: _absolute(link, base) if next(links) <= MAX_LINKS else _NOWHERE)
     document.strip_tags(f'a[href~="{_NOWHERE}"]')
     markdown = without_controls(document.to_markdown(_markdown()))
-    text = _MANY_BREAKS.sub("\n\n", redirect + markdown).strip()[:MAX_TEXT_CHARS]
+    text = _MANY_BREAKS.sub("\n\n", redirect + markdown + embedded).strip()[:MAX_TEXT_CHARS]
     cut = "" if len(html) <= MAX_HTML_CHARS else f"only the first {MAX_HTML_CHARS:,} characters of the page were read"
     words = text.split()
     if has_scripts and (not words or (len(words) < _FEW_WORDS_OF_NOTICE and "javascript" in text.lower())):
@@ -183,6 +188,16 @@ def _redirect(document: turbohtml.Document, base: Url, url: Url) -> str:
         return ""
     target = _absolute(refresh[1], base)
     return "" if target in (_NOWHERE, str(url)) else f"This page redirects to <{without_controls(target)}>.\n\n"
+
+
+def _embedded(document: turbohtml.Document, base: Url) -> str:
+    """Return the addresses of the pages that frames show, and of the files that objects show, as a list."""
+    found = document.select(_EMBEDDED)
+    links = (str(element.attr("src") or element.attr("data")) for element in found)
+    names = (without_controls(" ".join((element.attr("title") or "Embedded page").split())) for element in found)
+    shown = {target: name for link, name in zip(links, names, strict=True) if (target := _absolute(link, base))}
+    lines = [f"- [{name}]({target})" for target, name in shown.items() if target != _NOWHERE]
+    return "".join(f"\n{line}" for line in ["", *lines[:_MAX_EMBEDDED]]) if lines else ""
 
 
 def _absolute(link: str, base: Url) -> str:

@@ -20,14 +20,14 @@ from agentkit.tools.web.page_text import NOTICE, without_controls
 SECONDS = 15
 
 _REFUSALS: Mapping[int, tuple[Status, str]] = {
-    202: ("blocked", "DuckDuckGo took this search for a robot's and wants a person to solve a puzzle"),
+    202: ("blocked", "DuckDuckGo classified this search as automated and requires a captcha"),
     403: ("blocked", "DuckDuckGo refused this search"),
     418: ("blocked", "DuckDuckGo refused this search"),
-    429: ("rate_limited", "DuckDuckGo was asked too often from this network"),
+    429: ("rate_limited", "DuckDuckGo received too many requests from this network"),
 }
 _FAULTS: tuple[tuple[str, Status, str], ...] = (
     ("TimeoutError", "timed_out", f"DuckDuckGo did not answer within {SECONDS} seconds"),
-    ("DNSError", "offline", "DuckDuckGo cannot be reached: there is no network, or no name server"),
+    ("DNSError", "offline", "DuckDuckGo cannot be reached: the network or the DNS server is unreachable"),
     ("ConnectError", "offline", "DuckDuckGo cannot be reached"),
 )
 _PUZZLE = re.compile(r"anomaly-modal|challenge-form|bots use duckduckgo", re.IGNORECASE)
@@ -170,7 +170,7 @@ def search_tool(*, searxng: str | None = None, proxy: str | None = None, ca_file
 
 def _judge(arguments: Mapping[str, Any]) -> Decision:
     """Allow every search: the query goes only to the search service."""
-    reason = "The words go to the search service and nowhere else."
+    reason = "The query is sent to the search service only."
     return Decision(Verdict.ALLOW, "web.search", reason, arguments["query"], level=SafetyLevel.NETWORK)
 
 

@@ -77,7 +77,7 @@ def encyclopedia_tool(
         """
         words, code = " ".join(query.split()), lang.strip().lower()
         if not _LANGUAGE.fullmatch(code):
-            error = f"{lang[:40]!r} is not the code of a Wikipedia; give one such as en, vi or simple."
+            error = f"{lang[:40]!r} is not the language code of a Wikipedia; use one such as en, vi or simple."
             return {"query": query, "error": error, "status": "failed"}
         if not 0 < len(words) <= MAX_QUERY_CHARS:
             error = f"A query takes 1 to {MAX_QUERY_CHARS} characters; these are {len(words)}."
@@ -129,7 +129,9 @@ class _Encyclopedia:
             if fault.get("code") in _BUSY:
                 return WebFailure("rate_limited", error, retry_after_seconds=retry_after_seconds(reply))
             return WebFailure("failed", error)
-        return refused(reply) or answer or WebFailure("failed", f"{reply.url.host} did not answer as a Wikipedia does.")
+        return (
+            refused(reply) or answer or WebFailure("failed", f"{reply.url.host} did not return a Wikipedia response.")
+        )
 
 
 def _result(query: str, answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,13 +161,13 @@ def _result(query: str, answer: Mapping[str, Any]) -> dict[str, Any]:
 def _choice(query: str, articles: list[dict[str, Any]]) -> dict[str, Any]:
     texts = ((entry["title"], str(entry.get("description") or "")) for entry in articles)
     options = [{"title": without_controls(title), "description": without_controls(words)} for title, words in texts]
-    error = f"{query!r} may mean several things; ask again with one of the titles in options."
+    error = f"{query!r} is ambiguous; ask again with one of the titles in options."
     return {"error": error, "status": "empty", "options": options}
 
 
 def _judge(arguments: Mapping[str, Any]) -> Decision:
     """Allow every look-up: the query goes only to Wikipedia."""
-    reason = "The words go to Wikipedia and nowhere else."
+    reason = "The query is sent to Wikipedia only."
     return Decision(Verdict.ALLOW, "web.wikipedia", reason, arguments["query"], level=SafetyLevel.NETWORK)
 
 

@@ -31,10 +31,10 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
     },
     "Settings of the command line": {
         "AGENTKIT_TOOLS": "Tools and collections, such as `core,web`.",
-        "AGENTKIT_SAFETY": "What runs unasked: `safe`, `network`, `system`.",
+        "AGENTKIT_SAFETY": "The level that runs without approval: `safe`, `network`, `system`.",
         "AGENTKIT_SESSION": "The session to ask in; `false` keeps nothing.",
-        "AGENTKIT_LIMITS": "What one run may take, such as `cost=0.10,seconds=60`.",
-        "AGENTKIT_INSTRUCTION": "The standing order that the model is given.",
+        "AGENTKIT_LIMITS": "The limits of one run, such as `cost=0.10,seconds=60`.",
+        "AGENTKIT_INSTRUCTION": "The instruction for the model.",
         "AGENTKIT_OPTIONS": "Options of the model, such as `temperature=0.2`.",
         "AGENTKIT_TRACE": "A file that gets a line of JSON for each milestone of each run.",
         "AGENTKIT_TOKEN": "What clients of `agentkit serve` and `agentkit mcp serve` must show; by default random.",

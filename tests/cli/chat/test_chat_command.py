@@ -77,7 +77,7 @@ def test_what_is_no_text_is_told(typed_line):
     """Bytes that are no text are an error in the command line (exit code 2)."""
     with FakeServer() as server:
         assert typed_line("chat", server=server, piped=b"\xff\xfe\n")[1:] == (
-            "Error: What is piped in is not text.\nPipe text, or name a file: @photo.png, @report.pdf\n",
+            "Error: The piped input is not text.\nPipe text, or name a file: @photo.png, @report.pdf\n",
             2,
         )
 

@@ -64,7 +64,7 @@ def test_a_dry_run_says_so(room_with, notes, tmp_path):
     with FakeServer(WRITE, "One.") as server:
         room_with(server, approve=lambda _: True, dry_run=True).take("Write it.")
     assert "+hello" in notes.told[0]
-    assert notes.told[1] == "Nothing of this was done: --dry-run."
+    assert notes.told[1] == "No changes were made: --dry-run."
     assert list(tmp_path.iterdir()) == []
 
 
@@ -99,7 +99,7 @@ def test_retry_of_the_first_prompt_and_of_what_failed(room_with):
         assert room.take("/retry") == 0
         assert room.take("/retry") == 0
         assert texts(server) == ["first"]
-        with pytest.raises(SessionError, match="Nothing has been asked yet"):
+        with pytest.raises(SessionError, match="There is no prompt to repeat yet"):
             room_with(server).take("/retry")
 
 
@@ -138,7 +138,7 @@ def test_what_was_said_before_ctrl_c_is_kept(room_with, notes):
         room = room_with(server)
         interrupted(notes, TextDelta)
         assert room.take("Count.") == 130
-        assert notes.text == "Stopped. The answer so far is stored; /retry asks again."
+        assert notes.text == "Stopped. The answer so far is stored; /retry repeats the prompt."
         room.take("Go on.")
         count, said, more = texts(server)
     assert (count, more) == ("Count.", "Go on.")

@@ -81,4 +81,4 @@ def test_nothing_to_trust_is_an_error(typed_line):
     """A folder without a project file, AGENTS.md and skills has nothing to trust."""
     _, err, code = typed_line("config", "trust")
     assert code == 2
-    assert "neither a project file" in err
+    assert "no project file" in err

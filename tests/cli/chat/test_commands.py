@@ -42,7 +42,7 @@ def test_an_unknown_command_names_the_closest(room_with):
         room = room_with(server)
         with pytest.raises(ConfigError, match=r"The command /modle does not exist\. Did you mean '/model'\?"):
             room.take("/modle x")
-        with pytest.raises(ConfigError, match=r"The command /zzz does not exist\. All of them: /help"):
+        with pytest.raises(ConfigError, match=r"The command /zzz does not exist\. All commands: /help"):
             room.take("/zzz")
 
 
@@ -123,7 +123,7 @@ def test_sessions_are_switched_renamed_and_begun(room_with, notes):
     with FakeServer("One.", "Two.", "Three.", "Four.") as server:
         room = room_with(server)
         room.take("/session")
-        assert notes.text.startswith("This conversation is not kept, or has not begun.")
+        assert notes.text.startswith("This conversation is not stored, or has not begun.")
         with pytest.raises(AgentKitError, match="Nothing was renamed"):
             room.take("/session rename trip")
         room.take("first")
@@ -194,7 +194,7 @@ def test_a_prompt_is_written_in_an_editor(room_with, notes, monkeypatch, tmp_pat
         assert notes.text == "> begin and end\n> a second line"
         monkeypatch.setenv("VISUAL", "true")
         room.take("/edit")
-        assert notes.text == "Nothing was written, so nothing is asked."
+        assert notes.text == "The prompt is empty, so nothing was sent."
 
 
 def test_clearing_begins_anew(room_with, notes):

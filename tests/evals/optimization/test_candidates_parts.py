@@ -40,7 +40,7 @@ def test_what_there_is_not_cannot_be_improved(improve):
 def test_a_text_with_a_secret_is_not_shown_to_a_proposer():
     """An instruction that holds what looks like a key is refused, as a proposer would read it."""
     keyed = Agent("keyed", instruction="Use the key sk-abcdefghij0123456789abcd.", llm=ScriptedLLM(""))
-    with pytest.raises(ConfigError, match="The instruction holds what looks like a secret"):
+    with pytest.raises(ConfigError, match="The instruction contains what looks like a secret"):
         texts_of(keyed, "instruction")
 
 
@@ -98,15 +98,15 @@ def test_a_description_that_was_read_already_is_told_anew():
         ("Answer {name} in {{ language }}.", ""),
         ("Answer {name} in {{language}}. Tabs\tand\nlines are seen.", ""),
         ("  \n", "The text is empty."),
-        ("x" * 8_001, "The text has 8,001 characters, and may have 8,000."),
-        ("Answer {name} in {{ language }}\u202e.", "The text holds a character that nobody sees (U+202E)."),
-        ("Answer {name} in {{ language }}\x1b[31m.", "The text holds a character that nobody sees (U+001B)."),
+        ("x" * 8_001, "The text has 8,001 characters; at most 8,000 are allowed."),
+        ("Answer {name} in {{ language }}\u202e.", "The text contains an invisible character (U+202E)."),
+        ("Answer {name} in {{ language }}\x1b[31m.", "The text contains an invisible character (U+001B)."),
         ("Answer {name}.", "The text must keep the placeholders of the old one, and add none: {{language}}."),
         (
             "Answer {name} in {{ language }}, {city}.",
             "The text must keep the placeholders of the old one, and add none: {city}.",
         ),
-        ("{name} {{language}} sk-abcdefghij0123456789abcd", "The text holds what looks like a secret."),
+        ("{name} {{language}} sk-abcdefghij0123456789abcd", "The text contains what looks like a secret."),
     ],
 )
 def test_a_text_is_checked_before_it_is_tried(new, objection):

@@ -112,8 +112,11 @@ def test_a_search_belongs_to_its_agent_and_suite(tmp_path):
     [
         ("notes\n", "is not a search that this version"),
         ("notes without an end", "is not a search that this version"),
-        ('{"agentkit_search": 1, "key": "k"}\n{"charged": {"input_tokens": -5}}\n', "less than nothing was charged"),
-        ('{"agentkit_search": 1, "key": "k"}\n{"charged": {"dollars": [NaN]}}\n', "less than nothing was charged"),
+        (
+            '{"agentkit_search": 1, "key": "k"}\n{"charged": {"input_tokens": -5}}\n',
+            "the cost is negative or not finite",
+        ),
+        ('{"agentkit_search": 1, "key": "k"}\n{"charged": {"dollars": [NaN]}}\n', "the cost is negative or not finite"),
         ('{"agentkit_search": 1, "key": "k"}\n{"charged": []}\n', "line 2 is not a valid entry"),
         ('{"agentkit_search": 2, "key": "k"}\n', "is not a search that this version"),
         ('{"agentkit_search": 1, "key": "k"}\n\n', "line 2 is not a valid entry"),

@@ -192,9 +192,9 @@ def test_a_budget_that_is_too_small_measures_nothing():
 
 def test_an_unknown_price_is_refused():
     """A budget in money wants the prices of all models to be known, unless the limits say what to take for them."""
-    with pytest.raises(ConfigError, match="Nobody knows the price of scripted:scripted"):
+    with pytest.raises(ConfigError, match="The price of scripted:scripted is unknown"):
         optimize(agent(), clerk.suite(), limits=Limits(cost=1))
-    with pytest.raises(ConfigError, match="Nobody knows the price of scripted:scripted"):
+    with pytest.raises(ConfigError, match="The price of scripted:scripted is unknown"):
         optimize(agent(limits=Limits(cost=1)), clerk.suite())
     limits = Limits(cost=1_000, unknown_price=PRICE, tool_calls=None, seconds=None)
     found = optimize(agent(), clerk.suite(), proposer=ScriptedLLM(clerk.reader, repeat=True), limits=limits)
@@ -214,7 +214,7 @@ def test_a_failing_model_ends_the_search_with_what_it_has():
     assert found.gain is None
     assert found.is_better
     assert rules(found)
-    assert str(found).startswith("Better on the training cases, but not measured on those held out")
+    assert str(found).startswith("Better on the training cases, but not measured on the held-out cases")
 
 
 def test_a_search_goes_on_without_paying_again(tmp_path):
@@ -320,7 +320,7 @@ def test_another_suite_can_be_held_out():
     train, held = sums(), Suite("others", [Case("9+9", expected="18")], [lambda *_: 0.5])
     found = optimize(agent("?"), train, held_out=held, proposer=lambda *_: "", rounds=1)
     assert (found.gain.before, found.gain.cases) == (0.5, 1)
-    with pytest.raises(ConfigError, match="its prompt is among the training cases"):
+    with pytest.raises(ConfigError, match="its prompt is also among the training cases"):
         optimize(agent("?"), train, held_out=Suite("same", [Case("1+1", id="other")], [lambda *_: True]))
 
 

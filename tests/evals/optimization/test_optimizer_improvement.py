@@ -38,7 +38,7 @@ def test_a_gain_is_told_with_its_interval():
         (BETTER, 0.1, 0.4, "Held-out cases: 0.20 -> 0.30 on 20 cases: +0.10", True),
         (BETTER, 0.0, 1.0, "No gain on the held-out cases, so the original stays in use", False),
         (BETTER, -0.1, 0.4, "No gain on the held-out cases, so the original stays in use", False),
-        (BETTER, None, None, "Better on the training cases, but not measured on those held out", True),
+        (BETTER, None, None, "Better on the training cases, but not measured on the held-out cases", True),
     ],
 )
 def test_a_gain_is_only_told_where_there_is_one(best, difference, p_value, verdict, is_better):
@@ -47,7 +47,9 @@ def test_a_gain_is_only_told_where_there_is_one(best, difference, p_value, verdi
     found = improvement(best, gain)
     lines = str(found).splitlines()
     assert lines[0].startswith(verdict)
-    assert ("The difference may be chance: more cases would tell." in lines) == (difference == 0.1)
+    assert ("The difference may be due to chance; more cases would show whether it is real." in lines) == (
+        difference == 0.1
+    )
     assert lines[-2] == (
         "Training cases: 0.25 -> 0.75; 0 of 0 candidates were accepted. The search ended: all 5 rounds were made"
     )

@@ -88,7 +88,7 @@ def test_a_function_proposes():
 def test_a_function_may_have_nothing_to_propose():
     """A function that gives an empty text proposes nothing."""
     said, _ = Proposer(lambda *_: "").propose(QUESTION, Limits())
-    assert said == Proposal("", "The proposer gave no text.")
+    assert said == Proposal("", "The proposer returned no text.")
 
 
 @pytest.mark.parametrize("asked", ["gpt", 5, lambda text: text, lambda: ""])
@@ -115,4 +115,4 @@ def test_the_search_ends_with_its_own_limit_in_words():
     assert stop_of(unpriced, "", limits) == SearchStopped("the limit of $0.5 is used up")
     assert stop_of(unpriced, str(unpriced.error), limits).reason.startswith("The price of the model is unknown")
     assert stop_of(None, "The scorer failed.", limits) == SearchStopped("The scorer failed.")
-    assert stop_of(None, "", limits) == SearchStopped("it was stopped from outside")
+    assert stop_of(None, "", limits) == SearchStopped("it was cancelled")

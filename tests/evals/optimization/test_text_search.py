@@ -125,7 +125,7 @@ def test_a_proposal_that_may_not_be_is_not_measured():
     searched(world, rounds=5, original=Candidate({"instruction": "begin"}))
     assert [each.verdict for each in world.told[1:]] == [
         "refused: nothing comes to mind",
-        "refused: The text holds a character that nobody sees (U+0000).",
+        "refused: The text contains an invisible character (U+0000).",
         NO_BETTER,
         KNOWN,
         KNOWN,

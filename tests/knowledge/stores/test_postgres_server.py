@@ -78,7 +78,7 @@ def test_a_server_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(KnowledgeError, match="cannot be read or written") as told:
         Knowledge(f"postgresql://ann:secret@/postgres?host={tmp_path}").search("words")
     assert "secret" not in str(told.value)
-    assert "See that the server runs" in str(told.value)
+    assert "Check that the server is running" in str(told.value)
     assert repr(Knowledge("postgres://ann:secret@host/name").store) == "PostgresStore('postgres://host/name')"
 
 

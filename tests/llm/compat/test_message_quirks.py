@@ -163,7 +163,7 @@ LESSONS = {
                         {
                             "type": "tool_result",
                             "tool_use_id": "a",
-                            "content": "[An image that is not shown: this model receives text only.]",
+                            "content": "[An image was left out: this model receives text only.]",
                         },
                         {"type": "tool_result", "tool_use_id": "b", "content": "1"},
                         {"type": "image", "source": {}},
@@ -331,7 +331,7 @@ def test_a_model_that_cannot_see_is_told_of_pictures(ask):
         history = [UserMessage("Hi"), wish, ToolMessage("a", "f", "Look", images=(picture,))]
         assert ask(connect(server), history).text == "Yes"
         sent = server.requests[1].json["messages"][2]["content"][0]["content"]
-    assert sent == "Look\n[An image that is not shown: this model receives text only.]"
+    assert sent == "Look\n[An image was left out: this model receives text only.]"
 
 
 @pytest.mark.for_each("text", ["messages.0.content.1: Input tag 'document' is not known", "audio is not supported"])
@@ -343,7 +343,7 @@ def test_files_in_results_are_told_in_words_where_they_are_refused(ask, text):
         history = [UserMessage("Hi"), wish, ToolMessage("a", "f", "Look", files=files)]
         assert ask(connect(server), history).text == "Yes"
         sent = server.requests[1].json["messages"][2]["content"][0]["content"]
-    assert sent == "\n".join(["Look", *["[A file that is not shown: this model receives text only.]"] * 2])
+    assert sent == "\n".join(["Look", *["[A file was left out: this model receives text only.]"] * 2])
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def test_an_agent_uses_it():
 
 def test_an_awaiting_client_is_not_blocked_on():
     """A client that awaits cannot be asked without awaiting, and the error says what can."""
-    with pytest.raises(ConfigError, match=r"was given an AsyncOpenAI.*client=OpenAI"):
+    with pytest.raises(ConfigError, match=r"was created with an AsyncOpenAI client.*client=OpenAI"):
         LLM(client=openai.AsyncOpenAI(api_key=KEY), model="m").complete("Hi")
 
 
@@ -189,7 +189,7 @@ def test_a_client_without_a_credential(ask):
     def refuse():
         raise LookupError("no token today")
 
-    with pytest.raises(Unauthorized, match="could not send: LookupError: no token today"):
+    with pytest.raises(Unauthorized, match="could not send the request: LookupError: no token today"):
         ask(LLM(client=openai.OpenAI(api_key=refuse, base_url="http://127.0.0.1:9/v1"), model="m", max_retries=0))
 
 

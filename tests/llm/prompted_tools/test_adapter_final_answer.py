@@ -24,7 +24,7 @@ NOT_BOTH = fail(400, "json mode cannot be combined with tool/function calling")
 ANSWER = call("final_answer", sum=4)
 ADDITION = call("calculator", expression="2+2")
 BY_TOOL = "a typed answer is given by calling a tool"
-BESIDE_TOOLS = "beside tools a typed answer is given by calling one more tool"
+BESIDE_TOOLS = "with tools, a typed answer is given by calling an additional tool"
 IN_INSTRUCTION = "the schema of an answer is written into the instruction"
 AS_TEXT = "tools are described in the instruction and called as text"
 

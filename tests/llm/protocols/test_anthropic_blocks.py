@@ -24,7 +24,7 @@ from agentkit.messages import (
 THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "s"}
 HIDDEN = {"type": "redacted_thinking", "data": "x"}
 SEARCH = {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}}
-NOTHING = {"role": "user", "content": [{"type": "text", "text": "(Nothing was said.)"}]}
+NOTHING = {"role": "user", "content": [{"type": "text", "text": "(empty message)"}]}
 
 
 def text(said):

@@ -104,20 +104,24 @@ def test_files_in_the_result_of_a_tool():
 )
 def test_what_cannot_be_sent_is_refused(message):
     """A role or a part that is not understood is refused, not dropped in silence."""
-    with pytest.raises(ValueError, match=r"A message's role is|A part of a message is|A file in a message has"):
+    with pytest.raises(
+        ValueError,
+        match=r"The role of a message must be|The type of a message part must be|A file in "
+        r"a message needs",
+    ):
         typed_messages([message])
 
 
 @pytest.mark.parametrize("entry", ["Hi", None, 7, ["Hi"]])
 def test_what_is_no_message_is_refused(entry):
     """A list of something else than messages is refused."""
-    with pytest.raises(TypeError, match="A message is a dictionary or one of agentkit's messages"):
+    with pytest.raises(TypeError, match="A message must be a dictionary or one of agentkit's message classes"):
         typed_messages([entry])
 
 
 def test_what_is_no_list_is_refused():
     """Something else than a text or a list of messages is refused, with what it may be."""
-    with pytest.raises(TypeError, match="Messages are a text, or a list of messages or dictionaries, not int"):
+    with pytest.raises(TypeError, match="Messages must be a string, or a list of messages or dictionaries, not int"):
         typed_messages(5)
 
 
@@ -169,7 +173,7 @@ def test_a_role_that_is_unknown_is_refused_while_rereading():
     """What cannot be sent is refused each time, and nothing is kept of it."""
     rereading = Rereading()
     for _ in range(2):
-        with pytest.raises(ValueError, match="A message's role is"):
+        with pytest.raises(ValueError, match="The role of a message must be"):
             rereading.read({"role": "critic", "content": "x"})
 
 

@@ -293,5 +293,5 @@ def test_what_is_no_json_object(text):
 
 def test_broken_json_is_shown_where_it_breaks_off():
     """Of JSON that breaks off the end is shown, which is where it is broken."""
-    with pytest.raises(BadResponse, match=r"broken JSON: it ends with '.*the end'"):
+    with pytest.raises(BadResponse, match=r"invalid JSON: it ends with '.*the end'"):
         json_object('{"a": "' + "x" * 1_000 + "the end")

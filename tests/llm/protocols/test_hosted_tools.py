@@ -53,7 +53,7 @@ def test_a_protocol_without_the_tool_is_told_before_anything_is_sent():
 
 def test_the_offline_model_has_none():
     """It says that it has no tools of its own."""
-    with pytest.raises(ConfigError, match="no tools of its own such as 'web_search'"):
+    with pytest.raises(ConfigError, match="no hosted tools such as 'web_search'"):
         LLM("offline").complete("Does it rain?", tools=[HostedTool("web_search")])
 
 
@@ -126,8 +126,8 @@ def test_pages_that_an_answer_cites_are_the_last_searchs():
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
-        ("computer_call", "Declare no tool of that type"),
-        ("local_shell_call", "Declare no tool of that type"),
+        ("computer_call", "Remove the hosted tool of that type"),
+        ("local_shell_call", "Remove the hosted tool of that type"),
         ("mcp_approval_request", "require_approval='never'"),
     ],
 )

@@ -266,7 +266,7 @@ def test_a_stream_without_its_last_event_is_cut_short():
     assert not reader.is_whole
     with pytest.raises(BadResponse, match="cut short after 5 characters"):
         reader.finish(closed=False)
-    with pytest.raises(BadResponse, match="without the event that completes the answer"):
+    with pytest.raises(BadResponse, match="without its completion event"):
         reader.finish(closed=True)
     list(reader.feed(completed(TEXT)))
     assert reader.is_whole

@@ -210,5 +210,5 @@ def test_an_answer_that_nests_too_deep_is_refused():
     value = []
     for _ in range(100_000):
         value = [value]
-    with pytest.raises(BadResponse, match="nests too deep"):
+    with pytest.raises(BadResponse, match="nested too deeply"):
         parsing.well_formed_json(value)

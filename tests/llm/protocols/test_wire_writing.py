@@ -103,3 +103,15 @@ def test_what_json_cannot_hold_is_refused(value, kind, words):
     """A value that is no JSON is refused before anything is sent."""
     with pytest.raises(kind, match=words):
         written({"setting": value})
+
+
+@pytest.mark.parametrize("text", ["", "plain", 'say "x" \\ /', "a\nb\t\x00\x7f", "Xin chào 🎉 \u2028", "</script>"])
+def test_plain_messages_are_written_like_any_json(text):
+    """The shortcut for messages of a role and a text writes the same bytes as the encoder."""
+    fields = {"role": "user", "content": text}
+    longer = fields | {"name": "a"}
+    expected = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+    assert EncodedEntry(fields).json == expected
+    assert EncodedEntry(longer).json == expected[:-1] + b',"name":"a"}'
+    assert EncodedEntry({"content": text, "role": "user"}).json.startswith(b'{"content":')
+    assert EncodedEntry(fields | {"content": None}).json == b'{"role":"user","content":null}'

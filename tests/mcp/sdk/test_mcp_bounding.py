@@ -1,13 +1,10 @@
 """How much may a server on the web answer?"""
 
 import gzip
-import os
-import subprocess
-import sys
 
 import pytest
 
-from agentkit.errors import ConfigError
+from agentkit.errors import AgentKitError, ConfigError
 from agentkit.mcp import MCPServer
 from agentkit.mcp.sdk.ssrf_transport import MAX_RESPONSE_BYTES
 from agentkit.testing import FakeServer, raw
@@ -16,19 +13,13 @@ BOMB = gzip.compress(bytes(MAX_RESPONSE_BYTES))
 
 
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
-@pytest.mark.parametrize("how", ["token", "login"])
-def test_no_proxy_hears_what_is_for_this_machine(variable, how):
+@pytest.mark.parametrize("shown", [{"token": "tulip-4711"}, {"login": print}], ids=["token", "login"])
+def test_no_proxy_hears_what_is_for_this_machine(variable, shown, monkeypatch):
     """What a server on this machine is shown leaves it by no proxy of another's, which would read it."""
-    program = (
-        "import sys\nfrom agentkit.mcp import MCPServer\n"
-        "shown = {'token': 'tulip-4711'} if sys.argv[2] == 'token' else {'login': print}\n"
-        "try:\n    MCPServer(sys.argv[1], 'far', **shown).tools\n"
-        "except Exception as error:\n    print(error)\n"
-    )
     with FakeServer() as proxy, FakeServer("Hello.", repeat=True) as server:
-        environment = {**os.environ, variable: proxy.base_url.removesuffix("/v1")}
-        command = [sys.executable, "-c", program, f"{server.base_url}/chat/completions", how]
-        subprocess.run(command, env=environment, check=True, timeout=60, capture_output=True)
+        monkeypatch.setenv(variable, proxy.base_url.removesuffix("/v1"))
+        with pytest.raises(AgentKitError):
+            _ = MCPServer(f"{server.base_url}/chat/completions", "far", **shown).tools
         assert (len(proxy.requests), len(server.requests) > 0) == (0, True)
 
 
@@ -36,8 +27,8 @@ def test_no_proxy_hears_what_is_for_this_machine(variable, how):
     ("kind", "headers", "pieces", "told"),
     [
         ("application/json", {}, [b"[" * 1_000_000] * 65, "its answer has more than 64,000,000 bytes"),
-        ("application/json", {"Content-Encoding": "gzip"}, [BOMB], "compressed, which nobody asked for"),
-        ("text/event-stream", {"Content-Encoding": "deflate"}, [BOMB], "compressed, which nobody asked for"),
+        ("application/json", {"Content-Encoding": "gzip"}, [BOMB], "compressed, which was not requested"),
+        ("text/event-stream", {"Content-Encoding": "deflate"}, [BOMB], "compressed, which was not requested"),
     ],
 )
 def test_an_answer_that_would_fill_the_memory_is_given_up(kind, headers, pieces, told):

@@ -118,7 +118,7 @@ def test_a_token_that_does_not_help(granting, stack, authority):
     url, issuer, _ = granting(stack)
     with (
         MCPServer(url, "far", login=ClientCredentials("us", SECRET, issuer, scope="write")) as server,
-        pytest.raises(ConfigError, match=r"refuses what 'us' logs in with \(403\)"),
+        pytest.raises(ConfigError, match=r"rejected the credentials of 'us' \(403\)"),
     ):
         _ = server.tools
 

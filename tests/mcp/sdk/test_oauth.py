@@ -104,7 +104,7 @@ def test_a_document_about_us(protecting, stage):
         ("https://192.168.1.1/admin", "a private network"),
         ("https://[fd00::1]/", "a private network"),
         ("https://printer.local/", "a name of a local network"),
-        ("https://0x7f.1/", "a number that programs read differently"),
+        ("https://0x7f.1/", "a number that programs interpret differently"),
         ("http://example.com/", "example.com unencrypted"),
         ("https://me:tulip@example.com/", "hides its host"),
         ("https://example.com:22/", "is not a web port"),
@@ -157,12 +157,12 @@ ENDLESS = b"[" * 1_100_000
         ({RESOURCE: Response(ENDLESS, media_type="application/json")}, "more than 1,000,000 bytes"),
         ({METADATA: Response(ENDLESS, media_type="text/event-stream")}, "more than 1,000,000 bytes"),
         ({"/token": Response(ENDLESS, media_type="text/event-stream")}, "more than 1,000,000 bytes"),
-        ({"/token": Response(b"x", headers={"Content-Encoding": "gzip"})}, "compressed, which nobody asked for"),
+        ({"/token": Response(b"x", headers={"Content-Encoding": "gzip"})}, "compressed, which was not requested"),
         ({"/token": JSONResponse({"access_token": 4711, "refresh_token": "tulip"})}, "it is not a valid OAuthToken"),
         ({"/token": JSONResponse({"access_token": "tulip", "token_type": "mac"})}, "it is not a valid OAuthToken"),
         ({"/token": Response(b"\xff")}, "it is not a valid OAuthToken"),
-        ({"/token": JSONResponse(["tulip"], 400)}, "it does not say why"),
-        ({"/token": Response("<p>tulip</p>", 503)}, r"refused to give a token: it does not say why (it answers 503)"),
+        ({"/token": JSONResponse(["tulip"], 400)}, "no reason was given"),
+        ({"/token": Response("<p>tulip</p>", 503)}, r"refused the token request: no reason was given (it answers 503)"),
         ({"/register": JSONResponse({"client_secret": "tulip"}, 201)}, "it is not a valid OAuthClientInformationFull"),
         ({"/register": JSONResponse({"error": "no\u202eeat"}, 400)}, r"no\u{202e}eat"),
         ({"/register": JSONResponse({"client_id": "a", "token_endpoint_auth_method": "tls"})}, "unsupported"),
@@ -201,7 +201,7 @@ def test_what_is_said_back_is_hidden(protecting, stage):
         return JSONResponse({"error": "invalid_grant", "error_description": body.decode()}, 400)
 
     said, _ = login_at(protecting, stage, {"/token": lambda _: refuse})
-    assert "refused to give a token: invalid_grant: grant_type=***&code=***&" in said
+    assert "refused the token request: invalid_grant: grant_type=***&code=***&" in said
     assert "tulip" not in said
 
 
@@ -386,7 +386,7 @@ def test_a_login_is_taken_back(protecting, stage):
         (
             {"/revoke": Response(status_code=503)},
             None,
-            "refused the refresh_token: it does not say why (it answers 503)",
+            "refused the refresh_token: no reason was given (it answers 503)",
         ),
         ({"/revoke": JSONResponse({"error": "unsupported", "error_description": "tulip-token"}, 400)}, None, "***"),
         ({"/revoke": redirecting("https://example.com/")}, None, "it answers 307"),

@@ -132,4 +132,4 @@ def test_nothing_is_said_back(request_, said):
 )
 def test_what_says_nothing(body):
     """An answer that is no object says nothing."""
-    assert told_of(REQUEST, httpx2.Response(400, content=body)) == "it does not say why"
+    assert told_of(REQUEST, httpx2.Response(400, content=body)) == "no reason was given"

@@ -230,7 +230,7 @@ def test_the_login_is_refused(protected, authority, protecting):
 @pytest.mark.parametrize(
     ("terms", "told"),
     [
-        ({"seconds": 0.2}, "Nobody logged in within 0.2 seconds"),
+        ({"seconds": 0.2}, "The login was not completed within 0.2 seconds"),
         ({"redirect_uri": "http://127.0.0.1:9/back"}, "returned no address"),
     ],
 )

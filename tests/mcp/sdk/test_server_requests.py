@@ -120,7 +120,7 @@ def test_a_model(asking):
     assert (request.arguments["system_prompt"], request.arguments["max_tokens"]) == ("Be brief.", 50)
 
     for options in ({"llm": llm}, {"approve": approve}, {"llm": llm, "approve": lambda _: "Too expensive."}):
-        with pytest.raises(ToolError, match=r"refused: (There is nobody|Approval was refused: Too expensive)"):
+        with pytest.raises(ToolError, match=r"refused: (There is no approver|Approval was refused: Too expensive)"):
             asking(**options).call("think", prompt="Say something.")
 
     script = [call("think", prompt="Say something."), "I am the run's.", "Done."]

@@ -7,6 +7,7 @@ import time
 import tomllib
 from collections import Counter
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -40,6 +41,13 @@ def rows(pattern):
 HOSTILE, HARMLESS = rows("shell_hostile*.jsonl"), rows("shell_harmless*.jsonl")
 CATEGORIES = sorted({row["category"] for row in HOSTILE + HARMLESS})
 DENIED = [row["input"] for row in HOSTILE if row["expect"] == "deny"]
+some_or_all = pytest.mark.parametrize(
+    "denied",
+    [
+        pytest.param(Random(7).sample(DENIED, len(DENIED) // 6), id="some"),
+        pytest.param(DENIED, id="all", marks=pytest.mark.slow),
+    ],
+)
 
 
 def judge(command, **settings):
@@ -49,10 +57,19 @@ def judge(command, **settings):
 
 @pytest.mark.for_each("category", CATEGORIES)
 def test_each_category_is_judged_as_expected(category):
-    """Hostile commands are denied or asked about, harmless ones allowed, as each row of the data files says."""
+    """Hostile commands are denied or asked about, harmless ones allowed, as each row says; each decision is explained.
+
+    A decision names its rule, a reason, evidence from the command, and, unless it allows the command, a remedy.
+    """
     chosen = [row for row in HOSTILE + HARMLESS if row["category"] == category]
-    judged = [(row["input"], row["expect"], str(judge(row["input"]).verdict)) for row in chosen]
-    assert [row for row in judged if row[2] not in ACCEPTED[row[1]]] == []
+    judged = [(row, judge(row["input"])) for row in chosen]
+    assert [row for row, decision in judged if str(decision.verdict) not in ACCEPTED[row["expect"]]] == []
+    for row, decision in judged:
+        assert decision.rule.startswith("shell.")
+        assert decision.reason.endswith(".")
+        assert decision.evidence in row["input"]
+        assert decision.remedy or decision.allowed
+        assert decision.denied == decision.reason.startswith("Command blocked for safety: ")
 
 
 EVERYDAY = [json.loads(line) for line in (ATTACKS.parent / "everyday.jsonl").read_text("utf-8").splitlines()]
@@ -108,13 +125,11 @@ def test_without_a_boundary_or_a_journal_nothing_is_deleted_unasked():
 
 def test_hostile_commands_stay_stopped_where_a_journal_can_restore():
     """A journal excuses no hostile command but one that deletes or blanks named files of the workspace."""
-    allowed = [row["input"] for row in HOSTILE if judge(row["input"], unrestorable=lambda _: "").allowed]
+    judged = [(row, judge(row["input"], unrestorable=lambda _: "")) for row in HOSTILE]
+    allowed = [row["input"] for row, decision in judged if decision.allowed]
     names = ("rm", "find", "truncate", "cp", "unlink", "rsync", "dd", "git")
     assert [command for command in allowed if not re.search(rf"\b({'|'.join(names)})\b", command)] == []
-    denied = [row["input"] for row in HOSTILE if row["expect"] == "deny"]
-    assert [
-        command for command in denied if judge(command, unrestorable=lambda _: "").verdict is not Verdict.DENY
-    ] == []
+    assert [row for row, decision in judged if row["expect"] == "deny" and not decision.denied] == []
 
 
 def test_every_rule_keeps_its_own_examples():
@@ -131,20 +146,10 @@ def test_every_command_has_one_table():
         assert twice == [], f"Leave these out of one of their [[{kind}]] in commands.toml"
 
 
-def test_a_decision_explains_itself():
-    """Every decision names its rule, a reason, evidence from the command, and, unless allowed, a remedy."""
-    for row in HOSTILE + HARMLESS:
-        decision = judge(row["input"])
-        assert decision.rule.startswith("shell.")
-        assert decision.reason.endswith(".")
-        assert decision.evidence in row["input"]
-        assert decision.remedy or decision.allowed
-        assert decision.denied == decision.reason.startswith("Command blocked for safety: ")
-
-
-def test_wrapping_a_denied_command_never_lets_it_through():
+@some_or_all
+def test_wrapping_a_denied_command_never_lets_it_through(denied):
     """Whatever denied command is put into a subshell, a loop, a substitution or a launcher, it is not allowed."""
-    for number, command in enumerate(DENIED):
+    for number, command in enumerate(denied):
         plain = "\n" not in command and "#" not in command
         wrapped = WRAPPERS[number % len(WRAPPERS)].format(command) if plain else command
         launcher, shell = LAUNCHERS[number % len(LAUNCHERS)], ("sh", "bash", "dash", "zsh")[number % 4]
@@ -153,9 +158,10 @@ def test_wrapping_a_denied_command_never_lets_it_through():
             assert judge(text).verdict is not Verdict.ALLOW, text
 
 
-def test_splicing_quotes_into_a_denied_command_never_lets_it_through():
+@some_or_all
+def test_splicing_quotes_into_a_denied_command_never_lets_it_through(denied):
     """Quotes and backslashes inside a command's name change nothing."""
-    for number, command in enumerate(DENIED):
+    for number, command in enumerate(denied):
         name, space, rest = command.partition(" ")
         if name.isalpha() and len(name) > 1:
             cut = 1 + number % (len(name) - 1)
@@ -164,12 +170,13 @@ def test_splicing_quotes_into_a_denied_command_never_lets_it_through():
                 assert judge(spelling + space + rest).verdict is not Verdict.ALLOW, spelling + space + rest
 
 
-def test_a_redirection_among_the_words_of_a_denied_command_never_lets_it_through():
+@some_or_all
+def test_a_redirection_among_the_words_of_a_denied_command_never_lets_it_through(denied):
     """A redirection between the words of a denied command never allows it."""
     redirections = (">x", "2>&1", "2>/dev/null", "<x", "&>x", "<<<x")
     befores = ("true &&", "!", "true |", "cd src ||", "true 2>&1 | cat &&", "A=1", "true && !")
     others = {"if", "for", "while", "until", "case", "function", "time", "cd"}  # a pipeline would undo a cd
-    for number, command in enumerate(DENIED):
+    for number, command in enumerate(denied):
         name, space, rest = command.partition(" ")
         if space and name.isalpha() and name not in others:
             before, redirection = befores[number % len(befores)], redirections[number % len(redirections)]

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from agentkit.sandbox.guard import run
+from agentkit.sandbox.guard import KeptNamespace, run
 from agentkit.sandbox.guard.module_facades import TABLE
 
 HERE = Path(__file__).parent
@@ -209,3 +209,13 @@ def test_refusal_says_what_to_do(row):
     ending, _ = outcome(row["code"])
     assert ending.kind in {"refused", "syntax"} or not row["said"]
     assert row["said"] in ending.text()
+
+
+def test_programs_share_their_variables():
+    """Programs of one namespace see the variables of earlier ones; each has its own outcome, as one that fails has."""
+    printed = []
+    kept = KeptNamespace(lambda _, text: printed.append(text))
+    outcomes = [kept.run(code) for code in ("x = 6\nx", "y = x * 7; 1 / 0", "x +", "print(x, y)\ny")]
+    expected = [("ok", "6"), ("raised", None), ("syntax", None), ("ok", "42")]
+    assert [(each.kind, each.value) for each in outcomes] == expected
+    assert "".join(printed) == "6 42\n"

@@ -23,6 +23,18 @@ def path(tmp_path):
     return tmp_path / "deep" / "trip.cassette"
 
 
+def test_the_header_is_written_with_the_first_entry(tmp_path):
+    """A recording writes once for each answer: its header waits for the first, and the end writes nothing more."""
+    path, part = tmp_path / "new" / "run.jsonl", tmp_path / "new" / "run.jsonl.part"
+    writer = CassetteWriter(path, 0.0)
+    assert part.read_text("utf-8") == ""
+    writer.write({"watch": "1", "up": 1, "at": 1.0})
+    written = part.read_text("utf-8")
+    assert len(written.splitlines()) == 2
+    writer.finish(keep=True)
+    assert path.read_text("utf-8") == written
+
+
 def test_lines_come_back(path):
     """A header says what the file is and who wrote it when; every line comes back in its order."""
     writer = CassetteWriter(path, 0.0)

@@ -89,14 +89,14 @@ def test_an_unknown_question_is_told_with_what_differs(cassette):
         player.replayed(request("a", "b", "d"))
     assert isinstance(caught.value, AssertionError)
     assert str(caught.value).splitlines()[1:-1] == [" user: a", " user: b", "-user: c", "+user: d"]
-    assert "the model is asked" in str(caught.value)
+    assert "the model is called" in str(caught.value)
     assert "--record=all" in str(caught.value)
 
 
 def test_a_kind_that_is_used_up_is_told(cassette):
     """When nothing of the kind is left, what is asked now is told alone."""
     player = Player(cassette((request("a"), say("1"))))
-    with pytest.raises(ReplayError, match=r"a tool is called as it is now. Nothing of the kind"):
+    with pytest.raises(ReplayError, match=r"a tool is called as it is now. No unused answer of this kind"):
         player.replayed(CALL)
     with pytest.raises(ReplayError, match=r"a person is asked[^+]*\+arguments"):
         player.replayed(PERSON)
@@ -124,13 +124,13 @@ def test_a_divergence_that_was_caught_is_raised_at_the_end(cassette):
 def test_answers_that_are_left_fail_the_replay(cassette):
     """Answers that nobody asked for are an error, unless the replay is a partial one."""
     path = cassette((request("a"), say("1")), (CALL, ToolResult("add", "ok", "1")))
-    with pytest.raises(ReplayError, match=r"2 answers that nobody asked for. First, the model is asked"):
+    with pytest.raises(ReplayError, match=r"2 answers that were not used. First, the model is called"):
         Player(path).finish()
     Player(path, partial=True).finish()
     Player(path).finish(keep=False)
     player = Player(path)
     player.replayed(request("a"))
-    with pytest.raises(ReplayError, match=r"one answer that nobody asked for. First, a tool"):
+    with pytest.raises(ReplayError, match=r"one answer that was not used. First, a tool"):
         player.finish()
 
 

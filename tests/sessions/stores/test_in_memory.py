@@ -1,7 +1,10 @@
-"""Is a pickled memory store a copy?"""
+"""The store in memory: copies by pickling, and sessions in use."""
 
 import pickle
 
+import pytest
+
+from agentkit.errors import SessionError
 from agentkit.events import RunEnded
 from agentkit.sessions.store import SessionEntry
 from agentkit.sessions.stores.in_memory import InMemorySessionStore
@@ -16,3 +19,17 @@ def test_a_copy_goes_its_own_way():
     copy.append("trip", [SessionEntry("run-2", 2, RunEnded("done"))])
     assert len(store.read("trip")[0]) == 1
     assert not copy.is_held("trip", "run-1")
+
+
+def test_only_the_session_of_a_held_run_is_in_use():
+    """A session whose run is held is not deleted until the run is released; other sessions are."""
+    store = InMemorySessionStore()
+    for name in ("trip", "other"):
+        store.append(name, [SessionEntry("run-1", 1, RunEnded("done"))])
+    release = store.hold("trip", "run-1")
+    with pytest.raises(SessionError, match="is in progress"):
+        store.delete("trip")
+    store.delete("other")
+    release()
+    store.delete("trip")
+    assert store.summaries() == []

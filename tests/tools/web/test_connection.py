@@ -286,10 +286,11 @@ def test_redirects_are_judged_like_the_first_request(location, serve, redirected
 
 
 def test_downgrade_is_refused(serve, redirected, rerouted):
-    """A redirect from https to plain http is refused."""
-    transport = rerouted(serve(redirected("http://good.example.org/p")))
+    """A redirect from https to plain http is refused; the evidence is the beginning of its address."""
+    address = f"http://good.example.org/{'p' * 300}"
+    transport = rerouted(serve(redirected(address)))
     failure = WebConnection(resolver=answers([PUBLIC]), transport=transport).get("https://good.example.org/s")
-    assert failure.decision.rule == "url.downgrade"
+    assert (failure.decision.rule, failure.decision.evidence) == ("url.downgrade", address[:200])
 
 
 def test_upgrade_is_followed(serve, answered, redirected, rerouted):

@@ -136,7 +136,7 @@ def test_documents_are_read_as_files_are(fetch):
 def test_document_that_does_not_come_whole_is_an_error(fetch):
     """A document beyond the limit, an archive and an old format are errors that say why."""
     large = fetch(b"%PDF-1.7 " + b"x" * 50_000_000, content_type=b"application/pdf")
-    assert "it did not come whole: only the first 50,000,000 bytes were read" in large["error"]
+    assert "it is incomplete: only the first 50,000,000 bytes were read" in large["error"]
     assert "archive of another kind" in fetch(zipped(), content_type=b"application/zip")["error"]
     assert "old format" in fetch(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", content_type=b"application/msword")["error"]
 

@@ -75,6 +75,28 @@ def test_links_are_relative_to_a_base_that_is_a_url(base, link):
 
 
 @pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        (
+            '<frameset><frame src="a.html" title="Menu"><frame src="/b"></frameset>',
+            "- [Menu](https://example.com/x/a.html)",
+        ),
+        ('<p>Map<iframe src="//m.example/x" title="Area"></iframe>', "- [Area](https://m.example/x)"),
+        (
+            '<object data="a.pdf"><p>Get the file.</p></object>',
+            "Get the file.\n\n- [Embedded page](https://example.com/x/a.pdf)",
+        ),
+        ("<p>Copy:</p><textarea readonly>a: 1\nb: 2</textarea>", "```\na: 1\nb: 2\n```"),
+        ('<my-card><template shadowrootmode="open"><p>Within.</p></template></my-card>', "Within."),
+        ("<p>soft&shy;hyphen", "softhyphen"),
+    ],
+)
+def test_text_in_unusual_places_is_kept(html, text):
+    """Addresses of frames and objects, read-only fields, shadow roots and words with soft hyphens are in the text."""
+    assert text in read(html, "https://example.com/x/y").text
+
+
+@pytest.mark.parametrize(
     ("html", "title"),
     [("<h1>A <i>b</i></h1>", "A b"), ("<p>x", ""), ("<title></title><p>x", ""), ("<svg><title>s</title></svg>x", "")],
 )

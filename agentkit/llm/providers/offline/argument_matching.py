@@ -354,7 +354,7 @@ class Offer:
 
     @property
     def plausible(self) -> bool:
-        """Whether the tool could be meant at all. A quotation or a topic alone does not indicate an action."""
+        """Whether the request could refer to the tool. A quotation or a topic alone does not indicate an action."""
         wordless = any(kind is TextKind.MESSAGE and not self.candidates[name] for name, kind in self.kinds.items())
         if self.missing or (self.formal and wordless and self.question.ideas.isdisjoint({"save", "send"})):
             return False

@@ -247,6 +247,16 @@ def places_in(zone: str) -> Iterator[str]:
         yield from (place for place, meant in _zones().items() if meant == zone)
 
 
+def times_apart(text: str) -> str:
+    """A question for the time in several places, as one request for each; any other text unchanged."""
+    if (match := _TIMES.fullmatch(text.strip())) is None:
+        return text
+    places = [place.strip() for place in _BETWEEN.split(match.group(1))]
+    if len(places) < 2 or not all(place.lower() in _zones() for place in places):
+        return text
+    return " and ".join(f"time in {place}" for place in places)
+
+
 @cache
 def _zones() -> Mapping[str, str]:
     """Time zones by lower-case place: the places in their names, and some others."""
@@ -354,6 +364,11 @@ _FAMILY_OF = {stem(word): family for family, members in _FAMILIES.items() for wo
 
 _MOST_WORDS = 4
 _ZONE = re.compile(r"[A-Z]\w+(?:/[A-Z]\w+)+")
+_TIMES = re.compile(
+    r"(?:what(?:'s| is)? (?:the )?|tell me the )?(?:current )?time(?: is it)?(?: right)?(?: now)? in ([^?.!]+)[?.!]*",
+    re.IGNORECASE,
+)
+_BETWEEN = re.compile(r",\s*(?:and )?(?:in )?| and (?:in )?", re.IGNORECASE)
 _AT = vocabulary("in at for of to ở tại")
 _NO_PLACES = vocabulary("Etc US Canada Brazil Mexico Chile Factory localtime")
 _PLACES = {

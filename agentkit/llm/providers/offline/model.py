@@ -29,7 +29,7 @@ from agentkit.llm.providers.offline.argument_matching import (
     states_date,
     unfilled,
 )
-from agentkit.llm.providers.offline.lexicon import in_english, places_in, words, zones_in
+from agentkit.llm.providers.offline.lexicon import in_english, places_in, times_apart, words, zones_in
 from agentkit.llm.providers.offline.normalisation import only_states, spelled_out
 from agentkit.llm.providers.offline.question_parser import Question
 from agentkit.llm.providers.offline.validation import (
@@ -166,7 +166,7 @@ class OfflineModel:
             raise Rejected(_TOO_LONG.format(len(text), MAX_REQUEST_CHARS))
         takes_orders = any(kind in _ORDERS for spec in tools for kind in kinds_of(spec).values())
         reckons = any(kind is TextKind.SUM for spec in tools for kind in kinds_of(spec).values())
-        question = Question(spelled_out(text, sums=reckons), orders=takes_orders)
+        question = Question(spelled_out(times_apart(text), sums=reckons), orders=takes_orders)
         asks = not (question.small or question.negated or question.is_private or only_states(text))
         offered = offers(question, tools) if asks else []
         if not offered:
@@ -192,7 +192,7 @@ class OfflineModel:
             raw = self._ask([tool], text, MAX_TOKENS)
             if read := form.read(raw):
                 return _Answer(json.dumps(form.settled(read, raw, text), ensure_ascii=False), raw=raw)
-        raise BadResponse(f"The offline model finds no {wanted.name} in the text.")
+        raise BadResponse(f"The offline model cannot find {wanted.name} in the text.")
 
     def _ask(self, tools: Sequence[Mapping[str, Any]], text: str, max_tokens: int) -> Mapping[str, Any]:
         """The engine's envelope for a text; `network` is none or open, depending on what its process could reach."""
@@ -280,7 +280,8 @@ def _last_words(messages: Sequence[Message]) -> str:
     texts = [part for part in parts if isinstance(part, str)]
     if len(texts) < len(parts):
         raise Rejected(
-            "The offline model reads text only, no images or files. Use one that sees, such as one of OpenAI's."
+            "The offline model reads text only, no images or files. Use a model with image input, such as one of "
+            "OpenAI's."
         )
     return "\n".join(texts).strip()
 
@@ -298,7 +299,7 @@ def _accepted(messages: Sequence[Message]) -> tuple[ProposedCall, ...]:
 def _permitted(request: Request) -> tuple[ToolSpec, ...]:
     """The tools that `tool_choice` permits: none, all, or the named one. Raises ConfigError for a hosted tool."""
     if hosted := next((spec.name for spec in request.tools if spec.hosted is not None), ""):
-        raise ConfigError(f"The offline model has no tools of its own such as {hosted!r}; give the agent another tool.")
+        raise ConfigError(f"The offline model has no hosted tools such as {hosted!r}. Give the agent a local tool.")
     choice = request.settings.get("tool_choice")
     if isinstance(choice, Mapping):
         choice = choice.get("name") or (choice.get("function") or {}).get("name")
@@ -335,12 +336,12 @@ def _unable(question: Question, tools: Sequence[ToolSpec], judgment: CallValidat
     if question.small:
         why = ""
     elif question.negated:
-        why = "I read this as a wish not to do something, so I did nothing. "
+        why = "I understood this as a request not to do something, so I did nothing. "
     elif judgment and judgment.unclear:
         entries = " and ".join(name for _, name in judgment.unclear)
         why = f"I would use {judgment.unclear[0][0]}, but I am not sure what its {entries} should be. "
     elif not question.personal and (wanting := unfilled(question, tools)):
-        why = f"I would use {wanting.spec.name}, but I do not see its {' and '.join(wanting.missing)}. "
+        why = f"I would use {wanting.spec.name}, but I could not find its {' and '.join(wanting.missing)}. "
     else:
         why = "No tool here fits this. "
     return f"{why}{_ABILITY.format(_nearest(question, tools))}"
@@ -495,7 +496,7 @@ _ABILITY = (
     "The offline model calls tools ({0}); it cannot chat or answer from knowledge. For a model that can, set the key "
     "of a provider, such as OPENAI_API_KEY."
 )
-_TOO_LONG = "The offline model reads short requests only: this one has {0:,} characters where it can read {1:,}."
+_TOO_LONG = "The offline model reads short requests only: this one has {0:,} characters, and the limit is {1:,}."
 
 
 MAX_TOKENS = 384
@@ -534,7 +535,7 @@ class ExtractionForm:
             raise BadResponse(f"The offline model does not find all of {self.name} in the text: {', '.join(absent)}.")
         if lost := left_out(fields, self._schema, text):
             raise BadResponse(
-                f"The offline model read only a part of {self.name} in the text; it left out: {', '.join(lost)}."
+                f"The offline model found only a part of {self.name} in the text; missing: {', '.join(lost)}."
             )
         confidence = envelope.get("confidence") or 0
         doubtful = doubtful_fields(fields, self._schema, text) + repeated(fields, self._schema, text)

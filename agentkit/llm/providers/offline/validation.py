@@ -133,7 +133,7 @@ def _sought(question: Question, offered: Sequence[Offer]) -> tuple[ProposedCall,
 
 
 def _names_search(question: Question, offer: Offer) -> bool:
-    """Whether one search is asked for, and with this tool: by its name, or in the web."""
+    """Whether the request is a single search with this tool: by its name, or in the web."""
     is_named = not (ideas(words(offer.spec.name.replace("_", " "))) - {"search"}).isdisjoint(question.ideas)
     return is_named and "and" not in words(question.text)
 

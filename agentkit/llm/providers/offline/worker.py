@@ -69,7 +69,7 @@ class EngineProcess:
             if answer is None:  # also when interrupted: a late reply must not be read as the reply to the next line
                 self._end()
         if late.is_set() and answer is None:
-            raise Unreachable(f"The offline model gave no answer within {timeout_seconds:g} seconds.")
+            raise Unreachable(f"The offline model did not answer within {timeout_seconds:g} seconds.")
         return answer
 
     def _running(self) -> _Process:

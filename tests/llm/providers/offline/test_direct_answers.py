@@ -103,6 +103,10 @@ def test_what_follows_from_the_text_needs_no_engine(model, question, call):
     ("question", "calls"),
     [
         ("what is 7*8, and what is 9*9?", [("calculator", "7*8"), ("calculator", "9*9")]),
+        (
+            "what time is it in New York and London?",
+            [("get_current_datetime", "America/New_York"), ("get_current_datetime", "Europe/London")],
+        ),
         ("read a.txt and b.txt", [("read_file", "a.txt"), ("read_file", "b.txt")]),
         ("what time is it and what is 3*4?", [("get_current_datetime", None), ("calculator", "3*4")]),
         ("list the files in src and read README.md", [("list_directory", "src"), ("read_file", "README.md")]),

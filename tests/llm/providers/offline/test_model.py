@@ -113,7 +113,7 @@ def test_what_the_engine_makes_of_a_wish_for_something_else_is_not_suggested(mod
     """A tool for which nothing in the question speaks is neither called nor suggested."""
     weather = tool("get_weather", "Get the weather forecast for a city.", city=TEXT)
     response = model.complete(ask("what is 2 + 2?", tools=(weather,)))
-    assert (response.tool_calls, response.text.startswith("No tool here fits this.")) == ((), True)
+    assert (response.tool_calls, response.text.startswith("None of the tools fits this request.")) == ((), True)
     assert response.raw["doubts"]
 
 
@@ -134,18 +134,18 @@ def test_a_sum_goes_to_a_tool_for_its_operation(model):
 
 def test_without_tools_it_says_so(model):
     """A model that only passes requests on can do nothing without tools."""
-    assert "there is no tool here" in model.complete(ask("What is 2+2?", tools=())).text
+    assert "there are no tools" in model.complete(ask("What is 2+2?", tools=())).text
 
 
 def test_a_negated_wish_is_not_carried_out(model):
     """What one wishes not to happen does not happen."""
     response = model.complete(ask("don't calculate 2+2"))
-    assert (response.tool_calls, response.text.startswith("I read this as a wish not to")) == ((), True)
+    assert (response.tool_calls, response.text.startswith("I understood this as a request not to")) == ((), True)
 
 
 def test_a_question_without_its_object_is_asked_back(model):
     """The text names the tool and the argument that is missing."""
-    assert "I would use string_length, but I do not see its text." in model.complete(ask("How many words?")).text
+    assert "I would use string_length, but I could not find its text." in model.complete(ask("How many words?")).text
 
 
 def test_what_is_not_sure_is_suggested_and_a_yes_accepts_it(model):
@@ -180,10 +180,9 @@ def test_a_guess_that_leaves_words_unexplained_is_not_suggested(model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("question", ["what weekday is 2026-12-25", "time in New York and London"])
-def test_a_guess_that_drops_a_number_or_a_place_is_not_suggested(model, question):
-    """A call without the date of the question, or with one of its two places, is not suggested."""
-    response = model.complete(ask(question, tools=tuple(each.spec for each in default_tools)))
+def test_a_guess_that_drops_the_numbers_is_not_suggested(model):
+    """A call without the date of the question is not suggested."""
+    response = model.complete(ask("what weekday is 2026-12-25", tools=tuple(each.spec for each in default_tools)))
     assert (response.tool_calls, response.text.startswith("No tool here fits this.")) == ((), True)
 
 
@@ -234,7 +233,7 @@ def test_a_conversation_without_a_user_asks_for_nothing(model):
 
 def test_texts_that_are_too_long_are_rejected(model):
     """What the engine cannot read is refused with the figures."""
-    with pytest.raises(Rejected, match=r"has [\d,]+ characters where it can read [\d,]+"):
+    with pytest.raises(Rejected, match=r"has [\d,]+ characters, and the limit is [\d,]+"):
         model.complete(ask("x" * (MAX_REQUEST_CHARS + 1)))
 
 

@@ -196,6 +196,6 @@ def test_a_list_that_lost_something_is_refused():
     """An answer whose list has less than the text lists is refused, and what it left out is named."""
     form = ExtractionForm(OutputSchema("names", {"type": "array", "items": {"type": "string"}}))
     envelope = {"confidence": 0.9}
-    with pytest.raises(BadResponse, match=r"read only a part of names in the text; it left out: Park\."):
+    with pytest.raises(BadResponse, match=r"found only a part of names in the text; missing: Park\."):
         form.settled({"value": ["Kim", "Lee"]}, envelope, "Kim, Lee, Park")
     assert form.settled({"value": ["Kim", "Lee", "Park"]}, envelope, "Kim, Lee, Park") == ["Kim", "Lee", "Park"]
