@@ -32,7 +32,7 @@ from agentkit.suggestions import refuse_made
 from agentkit.tooling import execution
 from agentkit.tooling import signature as reflection
 from agentkit.tooling.arguments import copied, shown
-from agentkit.tooling.results import BAD_ARGUMENTS, denial, fault, is_long, objection, returned, told
+from agentkit.tooling.results import BAD_ARGUMENTS, denial, error_message, fault, is_long, objection, returned
 from agentkit.tooling.run_context import (
     CONTEXT,
     ConditionFunction,
