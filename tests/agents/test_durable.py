@@ -180,7 +180,7 @@ def test_the_function_waits_for_a_person_and_for_the_calls_of_its_agents(session
 
     paused = trip.run(session)
     assert [(each.id, each.question, each.needs_answer) for each in paused.pending] == [("0", "Where to?", True)]
-    with pytest.raises(RunError, match=r"waits: Where to\?"):
+    with pytest.raises(RunError, match=r"is waiting: Where to\?"):
         _ = paused.output
     assert trip.resume(session).pending == paused.pending
     paused = trip.resume(session, "Hue")
@@ -256,7 +256,7 @@ def test_waiting_for_a_time_blocks_or_pauses(session):
     whens.clear()
     paused = trip.run(other)
     assert (paused.status, paused.until) == ("paused", whens[0])
-    with pytest.raises(RunError, match="waits: until"):
+    with pytest.raises(RunError, match="is waiting: until"):
         _ = paused.output
     assert durable(wait).resume(other).output is True
 
@@ -363,7 +363,7 @@ def test_what_belongs_into_a_durable_function_is_refused_elsewhere(session):
     assert durable(lambda: agent.run("hi").output).run(session).output == "ok"
     assert [each.name for each in Session.summaries(session.store)] == ["trip", "trip/0000"]
     for stream in (agent.stream, agent.astream):
-        with pytest.raises(ConfigError, match="is not stored in a durable function"):
+        with pytest.raises(ConfigError, match="cannot be stored in a durable function"):
             durable(lambda stream=stream: stream("hi")).run(Session.open(session.store, stream.__name__))
 
 
