@@ -27,6 +27,7 @@ def test_what_cannot_be_read_trusts_nothing(kept, tmp_path):
     """A damaged list of trusted files trusts none, and is written anew."""
     (tmp_path / "agentkit.toml").write_text('session = "x"\n')
     state = Path(os.environ["AGENTKIT_STATE"])
+    state.mkdir(parents=True, exist_ok=True)
     (state / "trusted.json").write_text(kept)
     file = project_file(tmp_path)
     assert not is_trusted(file)
