@@ -11,13 +11,13 @@ and server.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from agentkit.agents.agent import Agent
+    from agentkit.server.auth import Access
     from agentkit.sessions.stores import Place
 
 __all__ = ["app"]
@@ -26,12 +26,10 @@ __all__ = ["app"]
 def app(
     agent: Agent[Any],
     *,
-    token: str | None = None,
-    hosts: Iterable[str] = (),
-    origins: Iterable[str] = (),
     sessions: Place = ":memory:",
     session: str = "",
     most_runs: int = 8,
+    **access: Unpack[Access],
 ) -> Starlette:
     """Build an ASGI application for the agent: `/v1/chat/completions`, `/v1/models`, a page, `/ag-ui` and `/a2a`.
 
@@ -43,5 +41,4 @@ def app(
     """
     from agentkit.server.application import application
 
-    access = {"token": token, "hosts": hosts, "origins": origins}
     return application(agent, access, sessions, session, most_runs)

@@ -12,7 +12,7 @@ from agentkit.errors import AgentKitError, ConfigError, MissingExtra
 from agentkit.server.a2a import CARD_PATH, RPC_PATH, A2AEndpoint
 from agentkit.server.ag_ui import AGUIEndpoint
 from agentkit.server.api import ChatAPI, Dashboard
-from agentkit.server.auth import HEADERS, SIGN_IN, Head, RequestAuth
+from agentkit.server.auth import HEADERS, SIGN_IN, Access, Head, RequestAuth
 from agentkit.server.chats import Chats
 from agentkit.server.conversations import Conversations
 from agentkit.server.http_types import (
@@ -51,22 +51,17 @@ _FILES = {
 """The static files of the page, by exact path: no file path is ever built from client input."""
 
 _MOST_LISTENING = 64
-_METHODS = ("GET", "POST")
 
 Handler = Callable[[HTTPRequest], Awaitable[HTTPResponse]]
 
 
-def application(
-    agent: Agent[Any], access: Mapping[str, Any], sessions: Place, session: str, most_runs: int
-) -> Starlette:
+def application(agent: Agent[Any], access: Access, sessions: Place, session: str, most_runs: int) -> Starlette:
     """Build the application of `app`; `access` is its token, hosts and origins.
 
     Raises ConfigError, MissingExtra and NoProvider.
     """
     try:
         from starlette.applications import Starlette
-        from starlette.middleware import Middleware
-        from starlette.middleware.cors import CORSMiddleware
         from starlette.routing import Route
     except ModuleNotFoundError as error:
         raise MissingExtra("serve", "Serving an agent over HTTP") from error
@@ -94,15 +89,23 @@ def application(
         await close()
         await agent.llm.aclose()  # closes the connections opened on this event loop
 
-    middleware = [Middleware(_Guarded, gate=gate)]
-    if gate.origins:  # answers the questions of browsers whether a page may send a request, and names the page
-        cors: dict[str, Any] = {"allow_origins": gate.origins, "allow_methods": _METHODS, "allow_headers": ["*"]}
-        middleware.insert(0, Middleware(CORSMiddleware, **cors))
-    served = Starlette(routes=routes, middleware=middleware, exception_handlers=failing, lifespan=lifespan)
+    served = Starlette(routes=routes, middleware=_middleware(gate), exception_handlers=failing, lifespan=lifespan)
     served.router.redirect_slashes = False  # it would redirect to any host that the client names
     served.state.token = gate.token
     served.state.close = close
     return served
+
+
+def _middleware(gate: RequestAuth) -> list[Any]:
+    """Authentication, within the answers to browsers that ask whether a page of another origin may send a request."""
+    from starlette.middleware import Middleware
+    from starlette.middleware.cors import CORSMiddleware
+
+    guarded = Middleware(_Guarded, gate=gate)
+    if not gate.origins:
+        return [guarded]
+    cors: dict[str, Any] = {"allow_origins": gate.origins, "allow_methods": ("GET", "POST"), "allow_headers": ["*"]}
+    return [Middleware(CORSMiddleware, **cors), guarded]
 
 
 def _handlers(

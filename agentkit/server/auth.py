@@ -8,6 +8,7 @@ import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
+from typing import TypedDict
 from urllib.parse import urlsplit
 
 from agentkit._dataclass import dataclass
@@ -59,6 +60,14 @@ class Head:
         if len(values) > 1:
             raise HTTPError(400, f"The header {name} occurs {len(values)} times.", code="invalid_header")
         return values[0] if values else None
+
+
+class Access(TypedDict, total=False):
+    """Who can send requests: the token of clients, further host names of the server, and origins of pages."""
+
+    token: str | None
+    hosts: Iterable[str]
+    origins: Iterable[str]
 
 
 class RequestAuth:

@@ -124,7 +124,7 @@ def test_the_workspace_is_the_current_folder_unless_named(tmp_path, monkeypatch)
 
 
 def test_required_isolation_that_cannot_be_had_is_a_no(tmp_path):
-    """Where a strong boundary is required and cannot be had, commands are denied, with a remedy."""
+    """Where a strong boundary is required and is not available, commands are denied, with a remedy."""
     confinement = Confinement(isolation="required", available=SECCOMP_ONLY)
     decision = shell_tool_in(Workspace(tmp_path), confinement).judge({"command": "ls"})
     assert (decision.verdict, decision.rule) == (Verdict.DENY, "shell.isolation-required")
