@@ -69,7 +69,7 @@ class PythonOutcome:
     `value` is the repr of the last line if that is an expression whose value is not None. On failure, `error` is a
     description and `kind` the origin: syntax, refused, raised (by the code), limit, sandbox. `line` is the line of the
     code, or None, and `hint` what to write instead. `output` contains what was printed until then. `variables` is
-    "kept" or "lost" for code whose variables are kept for the next call.
+    "kept" or "lost" for code whose variables persist until the next call.
     """
 
     status: str
