@@ -53,8 +53,8 @@ _REPLACED = {0xAD: "", 0xF0B7: "•", 0xF0A7: "▪"}
 """Soft hyphens, and bullets of the fonts Symbol and Wingdings."""
 
 
-class Note(str):
-    """A page that is no page: it says what is missing."""
+class PageNote(str):
+    """A note in place of a page, about what is missing."""
 
     __slots__ = ()
 
@@ -70,7 +70,7 @@ def work(request: Mapping[str, str]) -> Iterator[dict[str, str]]:
             title, *pages = document
             for name, text in (("title", title[:_TITLE_CHARS]), *(("page", page) for page in pages)):
                 whole = text.translate(_REPLACED).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-                yield {"note" if isinstance(text, Note) else name: whole}
+                yield {"note" if isinstance(text, PageNote) else name: whole}
     except ToolError as error:
         yield {"error": str(error)}
 
@@ -91,7 +91,7 @@ _COMPOUND = re.compile(r"\w+(?:[-\u2010]\w+)+")
 def _pdf(body: bytes) -> list[str]:
     """Return the title and the text of each page; words that are divided at the ends of lines are joined.
 
-    Of a damaged file, the pages that are found are read, and the last item is a `Note`. Raises ToolError for a file
+    Of a damaged file, the pages that are found are read, and the last item is a `PageNote`. Raises ToolError for a file
     that is encrypted, or without such pages.
     """
     logging.disable()
@@ -115,7 +115,7 @@ def _pdf(body: bytes) -> list[str]:
         title = str((reader.metadata.title if reader.metadata else None) or "")
         fields = [f"{name}: {value}" for name, value in (reader.get_form_text_fields() or {}).items() if value]
     texts[-1:] = ["\n".join([*texts[-1:], "Form fields:", *fields])] if fields else texts[-1:]
-    return [title, *_with_whole_words(texts), *([Note(" ".join(notes))] if notes else [])]
+    return [title, *_with_whole_words(texts), *([PageNote(" ".join(notes))] if notes else [])]
 
 
 def _recovered(body: bytes, error: Exception) -> pypdf.PdfReader:
