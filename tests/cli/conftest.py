@@ -96,12 +96,11 @@ def command(monkeypatch):
     """Run `agentkit ARGUMENTS` in this process, without a key; gives stdout, stderr and the exit code."""
 
     def complete(*arguments, server=None, piped=""):
-        with monkeypatch.context() as environment:
-            for name in [name for name in os.environ if name.startswith(OURS) and name != "AGENTKIT_STATE"]:
-                environment.delenv(name)
-            if server is not None:
-                environment.setenv("OPENAI_BASE_URL", server.base_url)
-            return run_here(arguments, piped)
+        for name in [name for name in os.environ if name.startswith(OURS) and name != "AGENTKIT_STATE"]:
+            monkeypatch.delenv(name)
+        if server is not None:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        return run_here(arguments, piped)
 
     return complete
 

@@ -57,10 +57,7 @@ def judge(command, **settings):
 
 @pytest.mark.for_each("category", CATEGORIES)
 def test_each_category_is_judged_as_expected(category):
-    """Hostile commands are denied or asked about, harmless ones allowed, as each row says; each decision is explained.
-
-    A decision names its rule, a reason, evidence from the command, and, unless it allows the command, a remedy.
-    """
+    """Hostile commands are denied or asked about, harmless ones allowed; each decision is explained with evidence."""
     chosen = [row for row in HOSTILE + HARMLESS if row["category"] == category]
     judged = [(row, judge(row["input"])) for row in chosen]
     assert [row for row, decision in judged if str(decision.verdict) not in ACCEPTED[row["expect"]]] == []
