@@ -39,7 +39,7 @@ _LIMIT_EXAMPLE = "--limit cost=0.10"
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ConfigError(f"takes a string. Got {value!r:.200}.")
+        raise ConfigError(f"takes a string that is not blank. Got {value!r:.200}.")
     return value.strip()
 
 

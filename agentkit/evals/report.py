@@ -107,7 +107,8 @@ class Comparison:
             f"p = {self.p_value:.3g}; McNemar's exact p = {self.mcnemar:.3g}",
         ]
         if self.missing:
-            lines.append(f"{len(self.missing)} cases are in only one of the two reports, and are left out")
+            cases, are = ("case", "is") if len(self.missing) == 1 else ("cases", "are")
+            lines.append(f"{len(self.missing)} {cases} {are} in only one of the two reports, and {are} left out")
         for word, rows in (("broken", self.broken), ("fixed", self.fixed)):
             lines += listed(f"{word}  {row}" for row in rows)
         return "\n".join(lines)

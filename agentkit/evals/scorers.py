@@ -66,7 +66,7 @@ class Scorer:
         if not can_be_called(given, None, None):
             raise ConfigError(
                 f"The scorer {name!r} cannot be called with a case and a result. "
-                "Call the factory of a built-in scorer: exact()."
+                "Pass a function that takes both, or call a built-in factory: exact()."
             )
         return cls(name, cast("Judgment", given), settings=getattr(given, "__qualname__", ""))
 

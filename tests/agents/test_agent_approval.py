@@ -73,7 +73,7 @@ class Approver(list):
 @pytest.mark.for_each(
     ("approve", "told"),
     [
-        (None, "nobody to approve it"),
+        (None, "There is no approver."),
         (approve_nothing, "refused"),
         (refuse_later, "refused"),
         (functools.partial(approve_almost, "no"), "refused"),

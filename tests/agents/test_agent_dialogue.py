@@ -85,7 +85,7 @@ def fail(request):
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"), [({"call_1_1": Approval.NO}, "gives no answer"), (fail, "LookupError: nobody home")]
+    ("answer", "told"), [({"call_1_1": Approval.NO}, "The person did not answer."), (fail, "LookupError: nobody home")]
 )
 def test_no_answer_is_told(answer, told):
     """When the person will not answer, or asking fails, the model is told, and the run goes on."""

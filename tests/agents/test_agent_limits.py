@@ -549,7 +549,7 @@ def test_repeating_is_limited_by_default():
     """Without a word about it the model is told at the fifth time, and the run ends at the tenth."""
     llm = ScriptedLLM(*[call("look")] * 10, "It does not change.")
     result = Agent("helper", [look], max_iterations=20, llm=llm).run("go")
-    told = ["before" in used.result.content for used in result.tool_calls]
+    told = ["already returned this result" in used.result.content for used in result.tool_calls]
     assert (result.limit, told) == ("repeated_calls", [False] * 4 + [True] * 6)
 
 

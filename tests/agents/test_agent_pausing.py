@@ -328,7 +328,7 @@ def test_saved_run_tells_what_it_was():
     saved = RunResult.from_json(result.to_json())
     for name in ("status", "pending", "messages", "usage", "run_id", "iterations", "history"):
         assert getattr(saved, name) == getattr(result, name)
-    with pytest.raises(RunError, match="does not know its agent"):
+    with pytest.raises(RunError, match="has no reference to its agent"):
         saved.resume(True)
     failed = Agent("helper", llm=ScriptedLLM(Unreachable("It is down."))).run("go")
     assert str(RunResult.from_json(failed.to_json()).error) == "It is down."
@@ -417,7 +417,7 @@ def test_text_cannot_overrule_the_session():
     desk = Desk()
     agent, result = desk.paused("Done.")
     with pytest.raises(
-        SessionError, match=r"The calls that wait in this run are not those.*Save the run again with result.to_json"
+        SessionError, match=r"waiting calls of this run are not those.*Save the run again with result\.to_json"
     ):
         agent.resume(tampered(result.to_json(), change_arguments), True)
     assert desk.erased == []

@@ -301,7 +301,7 @@ def test_run_of_an_unknown_agent_is_left_as_it_is(place):
     session = Session.open(place.with_name("killed.db"), "trip")
     stranger = Agent("reception", llm=ScriptedLLM(), session=session)
     with pytest.raises(
-        ConfigError, match=r"led by 'expert', which is not among the handoffs of 'reception'.* handoffs="
+        ConfigError, match=r"owned by 'expert', which is not among the handoffs of 'reception'.* handoffs="
     ):
         stranger.resume()
     assert len(session.unfinished) == 1
@@ -407,7 +407,7 @@ def test_undo_takes_back_what_was_done_before_and_after_a_kill(place, tmp_path):
     assert "new a" in result.milestones[-1].changes
     result.undo()
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"a.txt": "old"}
-    with pytest.raises(ToolError, match="undone already"):
+    with pytest.raises(ToolError, match="already undone"):
         result.undo()
 
 

@@ -57,7 +57,7 @@ def test_a_person_who_does_not_answer_is_left(tmp_path, hangs, way, approver):
     with record(tmp_path / "c"):
         result = run(clerk(paid, approve=hangs[approver]), way)
     assert (result.status, result.limit, paid) == ("limit", "seconds", [])
-    assert "nobody has answered" in result.tool_calls[0].result.error
+    assert "reached its time limit before anybody answered" in result.tool_calls[0].result.error
     with replay(tmp_path / "c"):
         replayed = run(clerk(paid, approve=hangs[approver]), way)
     assert (replayed.status, replayed.limit, replayed.messages) == ("limit", "seconds", result.messages)

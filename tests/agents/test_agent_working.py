@@ -409,5 +409,5 @@ def test_saved_run_whose_waiting_calls_are_named_alike_was_changed():
     clerk = worker(desk, ToolCall("c", "refund", '{"order": 7, "euros": 80}'))
     result = Agent("boss", tools=[clerk.as_tool(), desk.refund], llm=ScriptedLLM(wishes), approve=later).run("Go.")
     inner, other = (pending.id for pending in result.pending)
-    with pytest.raises(SessionError, match="two of its calls that wait have one id"):
+    with pytest.raises(SessionError, match="two of its waiting calls have the same id"):
         RunResult.from_json(result.to_json().replace(f'"{inner}"', f'"{other}"'))

@@ -52,7 +52,7 @@ def test_what_ends_the_program_is_no_answer_of_an_approver(error):
 
 @pytest.mark.parametrize(
     ("seconds_left", "text"),
-    [(math.inf, "(ToolTimeout: too slow)"), (5.0, "The time of the run is up")],
+    [(math.inf, "(ToolTimeout: too slow)"), (5.0, "The run reached its time limit")],
 )
 def test_a_timeout_is_the_runs_only_if_its_time_is_limited(seconds_left, text):
     """A timeout that an approver raises itself is reported as its failure if the run has no time limit."""

@@ -100,7 +100,7 @@ def test_the_agent_that_takes_over_asks_its_own_approver():
 def test_a_run_that_lacks_what_the_approver_needs_does_not_begin(given):
     """What the run is given is checked before anybody is asked."""
     agent = clerk("never", approve=ask_owner)
-    with pytest.raises(ConfigError, match="The approver needs a Shop from its run"):
+    with pytest.raises(ConfigError, match="The approver needs a Shop as the context of its run"):
         agent.run("Refund 7.", context=given)
     assert agent.llm.requests == []
 

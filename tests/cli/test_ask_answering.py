@@ -31,7 +31,7 @@ def test_a_limit_of_money_says_what_helps_where_no_price_is_known(command, typed
     with FakeServer() as server:
         _, err, code = typed_line(*command, "--limit", "cost=1", server=server, piped=b"2+2?\n")
     assert (code, server.requests) == (3, [])
-    assert err.startswith("Error: The price of the model is unknown, so its cost cannot be limited.\nTo ask it all")
+    assert err.startswith("Error: The price of the model is unknown, so its cost cannot be limited.\nTo run without")
     assert "--limit unknown_price=free" in err
     assert [word for word in ("Price(", "Continue with", "cost=NUMBER") if word in err] == []
     with FakeServer("4") as server:

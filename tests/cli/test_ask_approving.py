@@ -146,7 +146,7 @@ def test_a_pattern_of_commands_is_kept(typed, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with FakeServer(call("run_shell", command="touch a.txt"), "Done.") as server:
         _, err, _ = typed(b"p\n", "Make a file.", server=server)
-    assert "p  always for commands like 'touch *', kept" in err
+    assert "p  always for commands like 'touch *', stored; to revoke it: agentkit" in err
     assert command("approvals")[0].splitlines()[0].endswith('run_shell(command="touch *")')
     for line, code in (("touch b.txt", 0), ("touch c.txt; touch d.txt", 4), ("mkdir e", 4)):
         with FakeServer(call("run_shell", command=line), "Done.") as server:

@@ -92,7 +92,7 @@ def test_where_nothing_can_be_kept_the_question_is_answered(typed_line, tmp_path
         (state / "latest").write_text("")
         out, err, code = typed_line("--no-tools", "hi", server=server)
     assert (out, code) == ("ok\n", 0)
-    assert "This conversation is not kept" in err
+    assert "This conversation is not stored: " in err
 
 
 def test_a_secret_is_no_part_of_a_name(typed_line):

@@ -56,8 +56,8 @@ def test_brackets_are_several(text):
         ("x list[]y", "whose type is unknown"),
         ("a, a int", "Field name duplicated: 'a'"),
         ("nowhere.py:Order", "does not exist"),
-        ('{"type": "object", "properties": {}}', "no JSON schema"),
-        ("dog.json", "no JSON schema"),
+        ('{"type": "object", "properties": {}}', "not a JSON schema"),
+        ("dog.json", "not a JSON schema"),
     ],
 )
 def test_what_is_no_field_is_told(text, told):

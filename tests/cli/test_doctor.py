@@ -106,7 +106,7 @@ def test_machine_without_bash_is_told(command, monkeypatch, tmp_path):
         ("ok", "failed", "repair run_shell: mend it"),
         ("missing", "missing", "store a key: agentkit keys set openai"),
         ("ok", "missing", "isolate run_shell: mend it"),
-        ("ok", "ok", "ask something: "),
+        ("ok", "ok", "ask a question: "),
     ],
 )
 def test_one_next_step_is_named(provider, sandbox, step):

@@ -135,7 +135,7 @@ def test_nothing_is_answered(typed, tmp_path, monkeypatch):
         monkeypatch.setenv("AGENTKIT_MODEL", "m")
         (tmp_path / "bot.txt").write_text("tools: none\n\nAnswer.\n")
         _, err, code = typed("run", "suite.py", "--agent", "bot.txt")
-    assert (err, code) == ("Nothing was answered.\n", FAILED)
+    assert (err, code) == ("No case was answered.\n", FAILED)
 
 
 def test_a_file_of_cases_on_several_models(typed, tmp_path, monkeypatch):

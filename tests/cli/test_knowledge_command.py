@@ -31,7 +31,7 @@ def test_documents_are_added_and_searched(typed, tmp_path):
     added = typed("add", ".")
     assert added.return_value == ANSWERED
     assert added.stdout.startswith("1 added, 0 updated")
-    assert "picture.png: it is no text" in added.stderr
+    assert "picture.png: it is not text" in added.stderr
     found = typed("search", "how many days?")
     assert found.return_value == ANSWERED
     assert found.stdout == f"{tmp_path}/leave.md:1-3  (Leave)\n# Leave\n\nEverybody has thirty days.\n"

@@ -124,7 +124,7 @@ def test_commands_are_listed_in_whole_sentences(group, capsys):
         (["mcp", "nosuch"], "agentkit mcp has: login, logout, serve, tools."),
         (["--nonsense", "x"], "No such option"),
         (["--modle", "x"], ".\nDid you mean --model or --offline?"),
-        (["tools", "run", "calculator", "2+2", "3"], "'3' is one too many"),
+        (["tools", "run", "calculator", "2+2", "3"], "calculator takes expression; '3' is unexpected."),
         (["tools", "run", "calculator", "expression=1", "expression=2"], "'expression' is given twice"),
         (
             ["tools", "run", "calculator", "expr=2+2"],

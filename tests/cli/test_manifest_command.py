@@ -92,8 +92,8 @@ def test_a_rule_that_says_nothing_is_told(tmp_path, command):
     out, err, code = command("manifest", str(path))
     assert (code, Manifest.parse(out).names("bot", "rules")) == (ANSWERED, ("001", "002", "003"))
     assert err.splitlines() == [
-        "Warning: Rule 001 of bot is about 'mcp_*', and it has no such tool.",
-        "Warning: Rule 003 of bot is about 'run_shell', and it has no such tool.",
+        "Warning: Rule 001 of bot names 'mcp_*', but the agent has no such tool.",
+        "Warning: Rule 003 of bot names 'run_shell', but the agent has no such tool.",
     ]
 
 
@@ -143,7 +143,7 @@ def test_it_may_do_less(kept, bot, typed_line):
     assert typed_line("manifest", path, "--check", kept)[::2] == (told, ANSWERED)
     out, err, code = typed_line("manifest", path, "--check", kept, "--strict")
     assert (out, code) == (told, REFUSED)
-    assert f"is not what {kept} says, in one place." in err
+    assert f"bot.py differs from {kept}, in one place." in err
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_it_may_do_less(kept, bot, typed_line):
         (b"\xff\xfe{}", ["line 1: the first line of a manifest", "Write it again"]),
         (b'{\n  "format": 7\n}\n', ["is written in format 7, and this agentkit knows format 1.", "Upgrade agentkit"]),
         (b'{\n  "format": 1,\n  "\x1b[2J": 1\n}\n', ["line 3: this is not a fact", "Write it again"]),
-        (b" " * 4_000_001, ["is longer than any manifest", "Write it again"]),
+        (b" " * 4_000_001, ["is too long for a manifest: 4,000,001 characters.", "Write it again"]),
     ],
     ids=["empty", "binary", "newer", "hostile", "long"],
 )

@@ -124,7 +124,7 @@ def test_a_server_that_cannot_be_used_hides_no_other(listed):
     out, err, code = shown("--config", listed)
     assert (out.split()[:2], code) == (["one:", "look"], USAGE)
     assert "'gone' cannot be used" in err
-    assert "No program 'no-such-program' can be started" in err
+    assert "The program 'no-such-program' cannot be started" in err
     documents = json.loads(shown("--config", listed, "--json")[0])
     assert [("error" in each, "tools" in each) for each in documents] == [(True, False), (False, True)]
     with pytest.raises(ConfigError, match="cannot be used"):

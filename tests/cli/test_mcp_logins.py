@@ -47,7 +47,7 @@ def test_a_login_in_a_browser(url, browser):
     with MCPServer(url, "far", level="safe") as server:
         assert server.call("add", first=1, second=2) == "3"
     said = CliRunner().invoke(mcp, ["logout", url], standalone_mode=False).stderr
-    assert said.startswith("Forgotten here. The authorization server does not support revocation")
+    assert said.startswith("The login was deleted here. The authorization server does not support revocation")
     assert CliRunner().invoke(mcp, ["logout", url], standalone_mode=False).stderr == "No login is stored.\n"
     refused = CliRunner().invoke(mcp, ["tools", url], standalone_mode=False).exception
     assert isinstance(refused, ConfigError)

@@ -148,7 +148,7 @@ def test_a_project_names_no_program(command, tmp_path, shop, own_user_file, monk
         assert command("--no-session", "Is it?", server=server)[2] == 0
     assert [each["function"]["name"] for each in server.requests[0].json["tools"]] == ["price", "pay", "stock"]
     (tmp_path / "agentkit.toml").write_text('tools = ["shop.py"]\n')
-    assert "a project may not name the program 'shop.py'" in command("--no-session", "Is it?")[1]
+    assert "a project file cannot use the program 'shop.py' as tools" in command("--no-session", "Is it?")[1]
     (tmp_path / "agentkit.toml").write_text('tools = ["calculator"]\n')
     with FakeServer(say("Yes.")) as server:
         command("--no-session", "Is it?", server=server)
@@ -173,7 +173,7 @@ def test_servers_of_a_file(command, tmp_path, monkeypatch):
         tool_named(f"{tmp_path}/mcp.json:loo")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "agentkit.toml").write_text('tools = ["mcp.json"]\n')
-    assert "a project may not name the program 'mcp.json'" in command("--no-session", "Is it?")[1]
+    assert "a project file cannot use the program 'mcp.json' as tools" in command("--no-session", "Is it?")[1]
 
 
 @pytest.mark.parametrize("name", ["shop", "shop:price"])

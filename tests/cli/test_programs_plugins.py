@@ -94,15 +94,15 @@ def test_a_plugin_that_fails_is_named(installed, process):
         )
     (installed / "agentkit_tide.py").write_text("tools = []\ndef parrot(model):\n    return 1\ncommand = 2\n")
     _, err, _ = process("-m", "parrot:polly", "hi")
-    assert "gave int instead of a function from a model's name to an LLM." in err
-    assert "gave int instead of a click command." in process("tide")[1]
+    assert "returned int instead of a function from a model's name to an LLM." in err
+    assert "returned int instead of a click command." in process("tide")[1]
 
 
 def test_a_project_may_not_lower_the_level_of_a_plugin(installed, process, tmp_path):
     """The levels of plugins are the user's own choice."""
     (tmp_path / "work/agentkit.toml").write_text('[plugins]\ntide = "safe"\n')
     _, err, code = process("--offline", "hi")
-    assert (code, "may not set the safety levels of plugins" in err) == (2, True)
+    assert (code, "a project file cannot set the safety levels of plugins" in err) == (2, True)
 
 
 def test_plugin_tools_in_a_program(installed):

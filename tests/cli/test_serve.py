@@ -119,7 +119,7 @@ def test_who_lets_others_in_is_warned(serving):
         assert named["data"][0]["id"] == "agentkit"
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
-    assert "travels unencrypted" in err
+    assert "all traffic, including the token, is unencrypted" in err
 
 
 def test_the_environment_may_hold_the_token(typed_line, monkeypatch):
@@ -176,7 +176,7 @@ def test_a_port_that_is_taken_is_named(typed_line):
         port = taken.getsockname()[1]
         _, err, code = typed_line("serve", "--port", port, server=model)
         assert (code, f"port {port}: Address already in use." in err) == (2, True)
-        assert "Choose another port, or 0 for a free port." in err
+        assert "Choose another port, or 0 for one that is free." in err
         options = ("--host", "no.such.host.invalid", "--token", "chosen-token-of-16")
         _, err, code = typed_line("serve", *options, server=model)
         assert (code, "Nothing can listen on no.such.host.invalid" in err) == (2, True)

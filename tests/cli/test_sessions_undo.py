@@ -61,7 +61,7 @@ def test_damaged_record_is_named_and_passed_over(command, tmp_path, monkeypatch)
     (state_folder() / "journal/2~x.journal").mkdir()
     listed, err, code = command("undo", "--list")
     assert ("write_file" in listed, code) == (True, 0)
-    assert [line.startswith("Passed over: ") for line in err.splitlines()] == [True, True]
+    assert [line.startswith("Skipped: ") for line in err.splitlines()] == [True, True]
     _, err, code = command("undo")
     assert (code, "1~x.journal" in err, (tmp_path / "note.txt").exists()) == (0, True, False)
 

@@ -64,12 +64,12 @@ def test_an_unknown_tool_is_reported_with_its_source(own_user_file):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('base_url = "http://evil.example/v1"', "a project may not say base_url, as your key"),
-        ('provider = "groq"', "a project may not say provider"),
-        ('model = "groq:llama"', "a project may name a model, but no provider"),
-        ('model = "mine | groq:llama"', "a project may name a model, but no provider"),
-        ('model = "mine|offline"', "a project may name a model, but no provider"),
-        ('safety = "system"', "a project may not raise the safety level above network"),
+        ('base_url = "http://evil.example/v1"', "a project file cannot set base_url, because your key"),
+        ('provider = "groq"', "a project file cannot set provider, because your key"),
+        ('model = "groq:llama"', "a project file can set a model, but not a provider"),
+        ('model = "mine | groq:llama"', "a project file can set a model, but not a provider"),
+        ('model = "mine|offline"', "a project file can set a model, but not a provider"),
+        ('safety = "system"', "a project file cannot raise the safety level above network"),
         ("approve = true", "No setting is named 'approve'"),
     ],
 )
@@ -186,7 +186,7 @@ def test_an_agents_file_whose_model_does_not_answer_is_told(tmp_path, monkeypatc
     file.write_text("name: Clerk\nmodel: gpt-5.4-mini\n\nBe kind.")
     monkeypatch.setenv("AGENTKIT_PROVIDER", "offline")
     (note,) = settings_here(described=file).notes
-    assert note == f"The offline model answers, which AGENTKIT_PROVIDER names, and not 'gpt-5.4-mini' of {file}."
+    assert note == f"AGENTKIT_PROVIDER selects the offline model instead of 'gpt-5.4-mini' from {file}."
     assert settings_here({"provider": "offline"}, file).notes == ()
 
 

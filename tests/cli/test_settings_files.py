@@ -74,7 +74,7 @@ def test_a_file_of_another_user_is_none(tmp_path):
             'api_key = "sk-secret"\n',
             "line 1: 'api_key' is not a setting. Store a key with: agentkit keys set openai",
         ),
-        ("model = 5\n", "line 1: model takes a string. Got 5."),
+        ("model = 5\n", "line 1: model takes a string that is not blank. Got 5."),
         ('safety = "high"\n', "line 1: 'high' is not a safety level"),
         ("[limits]\n\ncosts = 1\n", "line 3: No limit is named 'costs'."),
         ("limits = { seconds = 5, cost = -1 }\n", "line 1: The limit cost takes a number above 0"),
@@ -95,7 +95,7 @@ def test_a_wrong_file_names_file_and_line(text, said, tmp_path):
 def test_a_file_that_is_not_text_is_told(tmp_path):
     """A file that is not UTF-8 is no TOML."""
     (tmp_path / "config.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match="is not TOML"):
+    with pytest.raises(ConfigError, match="is not valid TOML: 'utf-8' codec"):
         user_file(tmp_path / "config.toml")
 
 

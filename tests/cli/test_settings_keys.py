@@ -28,8 +28,8 @@ def test_a_setting_is_read(key, given, value):
 @pytest.mark.for_each(
     ("key", "given", "said"),
     [
-        ("model", 5, "takes a string. Got 5."),
-        ("model", "  ", "takes a text"),
+        ("model", 5, "takes a string that is not blank. Got 5."),
+        ("model", "  ", "takes a string that is not blank. Got '  '."),
         ("tools", 5, 'takes names, such as ["core", "web"]'),
         ("tools", ["core", 5], "takes names"),
         ("safety", "hihg", "'hihg' is not a safety level"),

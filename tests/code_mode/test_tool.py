@@ -195,13 +195,13 @@ def test_the_rules_of_the_agent_bind_its_calls():
 def test_private_data_does_not_leave_by_a_program(awaiting):
     """Data read in or before the program counts for its next call that can send data out."""
     code = "diary()\nletters()\ntry:\n    send('x')\nexcept ToolError as error:\n    print(error)"
-    assert "could carry data out" in printed(code, [diary, letters, send], awaiting=awaiting)
+    assert "could send private data" in printed(code, [diary, letters, send], awaiting=awaiting)
     with ScriptedLLM(
         [call("diary"), call("letters")], call("run_program", code="send('x')"), call("run_program", code="1"), "Done."
     ) as llm:
         agent = Agent("writer", [program_tool([send]), diary, letters], llm=llm)
         result = asyncio.run(agent.arun("Go")) if awaiting else agent.run("Go")
-    assert "could carry data out" in result.tool_calls[2].result.error
+    assert "could send private data" in result.tool_calls[2].result.error
 
 
 def test_the_run_knows_what_a_program_has_read():
@@ -210,7 +210,7 @@ def test_the_run_knows_what_a_program_has_read():
     assert told.labels == {Label.PRIVATE}
     with ScriptedLLM(call("run_program", code="diary() + letters()"), call("send", text="x"), "Done.") as llm:
         result = Agent("writer", [program_tool([diary, letters]), send], llm=llm).run("Go")
-    assert "could carry data out" in result.tool_calls[1].result.error
+    assert "could send private data" in result.tool_calls[1].result.error
 
 
 def test_its_calls_count_for_the_limits_of_the_run():
@@ -493,7 +493,7 @@ def test_a_server_judges_the_calls_of_programs():
     told = asyncio.run(server.answer("run_program", {"code": "add(1)"}))
     assert "No sums." in told.error
     told = asyncio.run(server.answer("run_program", {"code": "erase('all')"}))
-    assert "nobody to approve" in told.error
+    assert "There is no approver." in told.error
     dry = ToolServer([program_tool([erase])], safety="system", workspace=Workspace(dry_run=True))
     told = asyncio.run(dry.answer("run_program", {"code": "erase('all')"}))
     assert "dry run" in told.error
@@ -534,7 +534,7 @@ def test_what_one_program_has_read_counts_for_the_next_of_the_same_response(awai
     with ScriptedLLM(programs, "Done.") as llm:
         agent = Agent("writer", [program_tool([diary, letters, send])], llm=llm)
         result = asyncio.run(agent.arun("Go")) if awaiting else agent.run("Go")
-    assert "could carry data out" in result.tool_calls[1].result.error
+    assert "could send private data" in result.tool_calls[1].result.error
 
 
 def test_the_words_of_a_person_leave_by_no_program_that_comes_later():

@@ -220,7 +220,7 @@ def test_users_of_several_trials_at_once(guide):
         (lambda _messages: Agent("x", llm=ScriptedLLM(Unreachable("away")))("?"), "away"),
         (lambda _messages: 1 / 0, "The simulated user failed (ZeroDivisionError)"),
         (ScriptedLLM(Unreachable("down"), repeat=True), "down"),
-        (ScriptedLLM(said("", is_done=True), repeat=True), "has said nothing"),
+        (ScriptedLLM(said("", is_done=True), repeat=True), "The simulated user returned an empty message."),
     ],
 )
 def test_a_user_who_fails(guide, player, error):

@@ -319,7 +319,7 @@ def test_what_a_function_cannot_be_asked(always):
         Suite("x", [Case(arguments={}, expected=1)], numeric()).run(always("yes"))
     with pytest.raises(ConfigError, match="parameter `history`"):
         Suite("x", [Case(prompts=["a", "b"], expected=1)], numeric()).run({"it": lambda _question: 1})
-    with pytest.raises(ConfigError, match="leave models= out"):
+    with pytest.raises(ConfigError, match="leave out models="):
         yes(lambda _question: "yes", models=["mini"])
 
 

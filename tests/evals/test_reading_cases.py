@@ -100,7 +100,7 @@ def test_a_workspace_elsewhere(tmp_path, workspace):
         ('{"prompt": "x"}\n{"prompt": 3}', "a.jsonl", "line 2: A prompt is"),
         ("{", "a.jsonl", "line 1: this is not JSON"),
         ('{"prompt": "x", "workspace": 3}', "a.jsonl", "line 1: Case(workspace=) takes the path of a folder"),
-        ("[1]", "a.jsonl", "line 1: a case is an object"),
+        ("[1]", "a.jsonl", "line 1: a case must be an object"),
         ('{"question": "x"}', "a.jsonl", "line 1: a case has no field 'question'"),
         ('{"expected": 3}', "a.jsonl", "line 1: the prompt is missing"),
         ('{"prompt": [{"image": 3}]}', "a.jsonl", "line 1: A prompt is"),

@@ -50,7 +50,7 @@ def test_cases_of_only_one_report(answered):
     """Cases that only one of the reports has are left out, and counted."""
     comparison = answered("yes", "no", "yes").compare(answered("yes", "yes"))
     assert comparison.missing == ("2",)
-    assert "1 cases are in one of the two only" in str(comparison)
+    assert "1 case is in only one of the two reports, and is left out" in str(comparison)
     assert Comparison.of((), ()).difference == 0.0
 
 

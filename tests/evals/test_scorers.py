@@ -51,7 +51,7 @@ def test_what_is_no_scorer(given):
 @pytest.mark.parametrize("given", [exact, numeric, matches, lambda _: True])
 def test_what_makes_a_scorer_is_none(given):
     """A function that no case and result can be given is refused before any agent is asked."""
-    with pytest.raises(ConfigError, match=r"brackets: exact\(\)"):
+    with pytest.raises(ConfigError, match=r"takes both, or call a built-in factory: exact\(\)"):
         Scorer.of(given)
     assert Scorer.of(max).name == "max"
 

@@ -44,9 +44,9 @@ def test_a_web_page_is_read_as_markdown():
 @pytest.mark.parametrize(
     ("name", "body", "reason"),
     [
-        ("a.bin", b"\x7fELF\0\0", "it is no text"),
-        ("a.pdf", b"no PDF", "it is no text"),
-        ("a.md", b"PK\x03\x04rest", "it is no text"),
+        ("a.bin", b"\x7fELF\0\0", "it is not text"),
+        ("a.pdf", b"no PDF", "it is not text"),
+        ("a.md", b"PK\x03\x04rest", "it is not text"),
         ("a.html", b"<script>go()</script>", "JavaScript"),
     ],
 )

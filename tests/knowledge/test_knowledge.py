@@ -156,7 +156,7 @@ def test_what_cannot_be_added(knowledge, wrong):
 
 def test_a_file_that_is_not_there_is_told(knowledge, tmp_path):
     """A file that never was is a mistake of the caller."""
-    with pytest.raises(ConfigError, match=r"does not exist.* To add text, use add_text\(\) to add text"):
+    with pytest.raises(ConfigError, match=r"does not exist.* To add text, use add_text\(\)\."):
         knowledge.add(tmp_path / "nothing.md")
 
 

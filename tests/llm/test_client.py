@@ -338,7 +338,7 @@ def test_the_offline_model_needs_no_key():
     assert (described.provider, described.endpoint, described.api_version) == ("offline", "this machine", None)
 
 
-@pytest.mark.parametrize(("tool", "hint"), [(len, "Write Tool(len)."), ("len", "no str.")])
+@pytest.mark.parametrize(("tool", "hint"), [(len, "Write Tool(len)."), ("len", "Got str.")])
 def test_what_is_no_tool_is_refused(tool, hint):
     """A function must be made a tool first, which gives it a schema; the error says how."""
     with pytest.raises(ConfigError, match="takes tools") as caught:

@@ -107,7 +107,7 @@ def test_a_server_over_sse_is_left_out(file):
         ({"command": "x", "env": ["tulip"]}, "'env' must be an object"),
         ({"command": "x", "env": {"KEY": ["tulip"]}}, "values of 'env' must be"),
         ({"command": "x", "envFile": "/nowhere/.env"}, "cannot be read"),
-        ({"url": "https://a.com", "headers": {"X-Key": "tulip\n"}}, "no text of one line"),
+        ({"url": "https://a.com", "headers": {"X-Key": "tulip\n"}}, "takes a single line of ASCII text"),
         ({"url": "http://a.com", "headers": {"X-Key": "tulip"}}, "unencrypted"),
         ({"url": "https:///x?key=tulip"}, "not a server address"),
         ({"url": "${NOWHERE}"}, "not set"),

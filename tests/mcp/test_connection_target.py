@@ -93,10 +93,10 @@ def test_a_name_can_be_given():
         ("https://a.com", {"headers": {"Accept": "text/html"}}, "'accept', which the protocol sets"),
         ("https://a.com", {"headers": {"Mcp-Session-Id": "x"}}, "'mcp-session-id', which the protocol sets"),
         ("https://a.com", {"headers": {"Host": "b.com"}}, "cannot set 'Host'"),
-        ("https://a.com", {"headers": {"X-Key": "a\r\nb"}}, "no text of one line"),
+        ("https://a.com", {"headers": {"X-Key": "a\r\nb"}}, "takes a single line of ASCII text"),
         ("https://a.com", {"headers": {"X Key": "a"}}, "invalid name"),
         ("https://a.com", {"headers": "X-Key: a"}, "takes names and texts"),
-        ("https://a.com", {"token": "tulip\r\nX-Key: a"}, "no text of one line"),
+        ("https://a.com", {"token": "tulip\r\nX-Key: a"}, "takes a single line of ASCII text"),
         ("uvx a", {"name": "two words"}, "1 to 24 letters"),
     ],
 )
@@ -119,8 +119,8 @@ MISSING += "It wrote: [Errno 2] No such file or directory: {!r}"
         ("127.0.0.1:8000/mcp", MISSING.format("127.0.0.1:8000/mcp"), "A URL must begin with https://"),
         ("example.com/mcp", MISSING.format("example.com/mcp"), "A URL must begin with https://"),
         ("localhost:8000", MISSING.format("localhost:8000"), "A URL must begin with https://"),
-        ("dockr run x", MISSING.format("dockr"), "No program 'dockr' can be started here"),
-        ("bin/serve x", MISSING.format("bin/serve"), "No program 'bin/serve' can be started here"),
+        ("dockr run x", MISSING.format("dockr"), "The program 'dockr' cannot be started."),
+        ("bin/serve x", MISSING.format("bin/serve"), "The program 'bin/serve' cannot be started."),
         (
             "https://example.com/",
             "The server does not answer as an MCP server: Not Found.",
@@ -164,7 +164,7 @@ def test_the_environment_of_a_server():
 
 def test_variables_that_cannot_be_given():
     """A variable that is not set, and a text where a list is meant, are refused."""
-    with pytest.raises(ConfigError, match="'TOWN', which is not set"):
+    with pytest.raises(ConfigError, match="'TOWN', but it is not set"):
         variables(["TOWN"], {})
     with pytest.raises(ConfigError, match="list of names"):
         variables("CITY", {"CITY": "Hanoi"})

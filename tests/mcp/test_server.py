@@ -90,7 +90,7 @@ def test_calls_are_answered(mode):
     ("name", "arguments", "told"),
     [
         ("calculator", {}, "'expression' is missing"),
-        ("strike", {"what": "him"}, "nobody to approve"),
+        ("strike", {"what": "him"}, "There is no approver."),
         ("read_file", {"path": "../../etc/passwd"}, "outside"),
     ],
 )
@@ -158,10 +158,10 @@ def test_an_approver_is_asked(approve, told):
     ("action", "content", "told"),
     [
         ("accept", {"approve": True}, "struck him"),
-        ("accept", {"approve": False}, "said no"),
-        ("accept", None, "said no"),
-        ("decline", None, "said no"),
-        ("cancel", None, "said no"),
+        ("accept", {"approve": False}, "The user of the client refused it."),
+        ("accept", None, "The user of the client refused it."),
+        ("decline", None, "The user of the client refused it."),
+        ("cancel", None, "The user of the client refused it."),
     ],
 )
 def test_the_person_at_the_client_is_asked(mode, action, content, told):
@@ -182,7 +182,9 @@ def test_the_person_at_the_client_is_asked(mode, action, content, told):
 @pytest.mark.parametrize("mode", MODES)
 def test_a_client_that_cannot_ask(mode):
     """A client that cannot ask anybody gets no."""
-    assert "nobody to approve" in text(asked(ToolServer([strike], approve="client"), "strike", {"what": "him"}, mode))
+    assert "There is no approver." in text(
+        asked(ToolServer([strike], approve="client"), "strike", {"what": "him"}, mode)
+    )
 
 
 def test_an_answer_to_another_question():
@@ -255,7 +257,7 @@ def test_what_no_approver_is():
 
 @pytest.mark.parametrize("mode", MODES)
 def test_progress(mode):
-    """A client that wants to know is told that its call is at work."""
+    """A client that wants to know is told that its call is running."""
     heard = []
 
     async def ask():
@@ -274,7 +276,7 @@ def test_progress(mode):
             await client.call_tool("slow", {}, progress_callback=on_progress)
 
     asyncio.run(ask())
-    assert heard[0] == (0.0, None, "slow is at work")
+    assert heard[0] == (0.0, None, "slow is running")
 
 
 @pytest.mark.parametrize("mode", MODES)

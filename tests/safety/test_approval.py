@@ -37,7 +37,7 @@ def test_anything_else_denies(answer):
 def test_refusal_differs_from_a_missing_answer():
     """The reason distinguishes a refusal, a missing approver and a failed one."""
     assert "refused" in answered(ASK, ApproverAnswer.of(False)).reason
-    assert "nobody" in answered(ASK, ApproverAnswer.of(None)).reason
+    assert "no approver" in answered(ASK, ApproverAnswer.of(None)).reason
     assert "ValueError: bug" in answered(ASK, ApproverAnswer.of(ValueError("bug"))).reason
 
 

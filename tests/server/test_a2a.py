@@ -526,7 +526,7 @@ def test_nothing_is_approved_without_an_approver(serve, tmp_path):
     remote = A2AAgent(served.origin, name="mailer", token=served.token)
     agent = Agent("boss", [remote], llm=ScriptedLLM(call("mailer", request="Mail Bo."), "Done."), workspace=tmp_path)
     assert agent("Mail Bo.") == "Done."
-    assert "nobody to approve" in remote_llm.requests[1].messages[-1].content
+    assert "There is no approver." in remote_llm.requests[1].messages[-1].content
 
 
 def test_failures_of_a_remote_agent_are_results(clerk, serve, serve_app):

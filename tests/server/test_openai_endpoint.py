@@ -40,7 +40,7 @@ def test_the_agent_is_a_model(serve, client):
     talk = client(serve("unused"))
     assert [model.id for model in talk.models.list()] == ["helper"]
     assert talk.models.retrieve("helper").owned_by == "agentkit"
-    with pytest.raises(openai.NotFoundError, match="called 'helper'"):
+    with pytest.raises(openai.NotFoundError, match="named 'helper'"):
         talk.models.retrieve("gpt-5.4/mini")
 
 
@@ -128,7 +128,7 @@ def test_what_must_be_asked_for_is_denied(serve, tmp_path):
     body = served.complete("Write a file.").body
     (used,) = body["agentkit"]["tool_calls"]
     assert (used["status"], used["decision"]["verdict"]) == ("denied", "deny")
-    assert "nobody to approve" in used["decision"]["reason"]
+    assert "There is no approver." in used["decision"]["reason"]
     assert not (tmp_path / "a.txt").exists()
     assert body["choices"][0]["message"]["content"] == "I may not."
 

@@ -45,7 +45,7 @@ def test_a_cut_between_exchanges_is_made(at, count):
 @pytest.mark.parametrize("at", [2, 3])
 def test_a_call_is_not_parted_from_its_result(at):
     """A cut between a call and its result is refused, and the error names the nearest that are not."""
-    with pytest.raises(SessionError, match=f"Between message {at} and the next.*Fork at 1 or at 4"):
+    with pytest.raises(SessionError, match=f"Between message {at} and the next.*Fork at 1 or 4\\."):
         first(MESSAGES, at)
 
 

@@ -191,7 +191,7 @@ def test_first_handoff_of_a_response_counts():
     assert [used.result.lead for used in progress.results] == ["Ann", ""]
     kept, passed_over = progress.messages[2:]
     assert kept.content == "The conversation is passed to Ann."
-    assert "passed to Ann by another call" in passed_over.content
+    assert "handed off to Ann by another call" in passed_over.content
     assert "Bob was not called" in progress.tool_calls[1].result.error
     assert progress.tool_calls[1].result.status == "denied"
 

@@ -22,7 +22,7 @@ def test_a_reply_is_a_line():
 @pytest.mark.parametrize("line", [None, 7, ValueError("no"), b"bytes"])
 def test_what_is_no_line_is_refused(line):
     """An exception cannot be sent over a connection, nor can a number."""
-    with pytest.raises(TypeError, match="is no line"):
+    with pytest.raises(TypeError, match="is not a valid script line"):
         reply_of(line)
 
 

@@ -361,8 +361,8 @@ def test_an_error_in_a_function_is_told():
 def test_a_function_that_makes_no_line_is_told():
     """A function that returns an invalid line is answered with status 500."""
     server = FakeServer(lambda _: 7)
-    with pytest.raises(ScriptError, match="is no line"), server:
-        _ask_in_vain(_chat, server, times=1, said="is no line")
+    with pytest.raises(ScriptError, match="is not a valid script line"), server:
+        _ask_in_vain(_chat, server, times=1, said="is not a valid script line")
 
 
 def test_lines_unsaid_fail_the_block():
@@ -381,7 +381,7 @@ def test_a_block_that_fails_by_itself_keeps_its_error():
 @pytest.mark.parametrize("line", [7, None, [], ValueError("no")])
 def test_a_wrong_line_is_refused_at_once(line):
     """An invalid line is refused when the script is created."""
-    with pytest.raises(TypeError, match="is no line"):
+    with pytest.raises(TypeError, match="is not a valid script line"):
         FakeServer(line)
 
 

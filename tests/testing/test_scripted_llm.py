@@ -152,7 +152,7 @@ def test_many_runs_may_share_one():
 @pytest.mark.parametrize("line", [7, None, [], RateLimited])
 def test_a_wrong_line_is_refused_at_once(line):
     """An invalid line is refused when the script is created, not when it is used."""
-    with pytest.raises(TypeError, match="is no line"):
+    with pytest.raises(TypeError, match="is not a valid script line"):
         ScriptedLLM(line)
 
 

@@ -86,7 +86,7 @@ def test_a_line_stands_for_a_response(line, text, names, finish_reason):
 @pytest.mark.parametrize("line", [None, 7, b"bytes", [], [call("a"), "text"], {"role": "assistant"}, str])
 def test_what_no_model_can_say_is_refused(line):
     """An invalid line is refused with the list of valid kinds."""
-    with pytest.raises(TypeError, match="is no line of a script"):
+    with pytest.raises(TypeError, match="is not a valid script line"):
         response_of(line)
 
 

@@ -400,7 +400,7 @@ def has_half_a_type(a: dict[str]) -> None:
         (holds_a_function, r"'demo': parameter 'b' of type .*Callable.* cannot be read from JSON .* use plain types"),
         (holds_an_object, r"parameter 'printer' of type .* cannot be read from JSON"),
         (has_a_broken_pattern, r"parameter 'a' of type .* cannot be read from JSON"),
-        (same_alias, "two of its parameters are given by the same alias"),
+        (same_alias, "two of its parameters have the same alias"),
         (has_half_a_type, r"parameter 'a' of type dict\[str\] cannot be read from JSON"),
     ],
 )
@@ -748,7 +748,9 @@ def test_repairing_ends() -> None:
 
 def test_a_class_variable_is_no_parameter() -> None:
     """An annotation that only a class body may have is refused as such."""
-    with pytest.raises(ConfigError, match=r"parameter .value. of type .*ClassVar.* cannot be read from JSON .it is no"):
+    with pytest.raises(
+        ConfigError, match=r"parameter .value. of type .*ClassVar.* cannot be read from JSON .it cannot be the type"
+    ):
         parameters(typing.ClassVar[int])
 
 

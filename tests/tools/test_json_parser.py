@@ -55,7 +55,7 @@ def test_value_can_be_written_again(row):
 
 @pytest.mark.for_each("row", INVALID, ids=name_of)
 def test_fault_is_placed_and_explained(row):
-    """A text that is no JSON is refused with line, column and what to do."""
+    """A text that is not JSON is refused with line, column and what to do."""
     with pytest.raises(ToolError) as caught:
         read_json(text_of(row))
     text = str(caught.value)

@@ -104,7 +104,7 @@ def test_long_path_is_shown_by_its_beginning():
     ("error", "kind", "text"),
     [
         (OSError(errno.ENOENT, ""), ToolError, "'f' does not exist."),
-        (OSError(errno.ENOSPC, ""), ToolError, "The disk is full; 'f' is as it was."),
+        (OSError(errno.ENOSPC, ""), ToolError, "The disk is full; 'f' is unchanged."),
         (OSError(errno.EXDEV, ""), Blocked, "leads out of the workspace"),
         (OSError(errno.ELOOP, ""), Blocked, "symbolic link"),
         (OSError(errno.EIO, ""), ToolError, "Input/output error"),

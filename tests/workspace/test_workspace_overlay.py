@@ -76,7 +76,7 @@ def test_kinds_are_as_on_the_disk(overlay, tmp_path):
     overlay.write("new", b"x")
     with pytest.raises(ToolError, match="not a folder"):
         overlay.missing_folders("new/y")
-    with pytest.raises(ToolError, match="in the way"):
+    with pytest.raises(ToolError, match="already exists"):
         overlay.make_folder("new")
     with pytest.raises(ToolError, match="name a file"):
         overlay.read("new/.")

@@ -175,10 +175,12 @@ def _session(conversation: ChatState, front: Front, argument: str) -> Next:
         front.tell(f"Began {conversation.name!r}." if rest else "A new conversation begins with your next prompt.")
     elif word == "rename":
         name = rest.strip()
-        if not name or conversation.session is None:
+        if conversation.session is None:
             raise SessionError(
                 "There is no conversation to rename yet. Send a prompt first, then: /session rename NAME"
             )
+        if not name:
+            raise SessionError("/session rename takes a name: /session rename trip")
         conversation.session.rename(name)
         front.tell(f"This session is now {conversation.session.name!r}.")
     elif argument:

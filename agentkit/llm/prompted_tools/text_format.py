@@ -368,7 +368,7 @@ def _loaded(text: str) -> Any:
 
 
 def _refuse(name: str) -> object:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _repaired(token: re.Match[str]) -> str:

@@ -22,7 +22,7 @@ PLAIN = words(
 )
 REFUSED = {
     "open": "files are read with the read_file tool and written with the write_file tool",
-    "input": "input is not available: write the value into the code",
+    "input": "nobody can be asked: write the value into the code",
     "eval": "write the expression into the code, or read values with json.loads, int or float",
     "exec": "write the statements into the code",
     "compile": "write the code itself, not a string of it",

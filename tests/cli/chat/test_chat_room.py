@@ -111,7 +111,7 @@ def test_retry_where_nothing_is_kept(room_with, notes, tmp_path):
         room.take("first")
         room.take("/retry")
         assert texts(server) == ["zero", "Zero.", "first"]
-    assert "is not taken back by this; /undo does that" in notes.text
+    assert "Changes made by the last answer remain; /undo reverts them." in notes.text
     assert (tmp_path / "note.txt").exists()
     assert Session.summaries() == []
 

@@ -60,7 +60,7 @@ def test_tools_are_listed_and_chosen(room_with, notes):
     with FakeServer("ok", "ok") as server:
         room = room_with(server)
         room.take("/tools")
-        assert "run_shell             SYSTEM   may ask first" in notes.text
+        assert "run_shell             SYSTEM   may need approval" in notes.text
         room.take("/tools calculator, web")
         assert notes.text.splitlines()[0] == "calculator  SAFE"
         room.take("hi")
@@ -124,9 +124,11 @@ def test_sessions_are_switched_renamed_and_begun(room_with, notes):
         room = room_with(server)
         room.take("/session")
         assert notes.text.startswith("This conversation is not stored, or has not begun.")
-        with pytest.raises(AgentKitError, match="Nothing was renamed"):
+        with pytest.raises(AgentKitError, match="There is no conversation to rename yet"):
             room.take("/session rename trip")
         room.take("first")
+        with pytest.raises(AgentKitError, match="/session rename takes a name"):
+            room.take("/session rename")
         room.take("/session rename trip")
         assert notes.text == "This session is now 'trip'."
         room.take("/session new")

@@ -35,5 +35,5 @@ def test_a_store_is_itself():
 @pytest.mark.parametrize("place", ["", None, 5])
 def test_what_is_no_place_is_told(place):
     """Anything else is a mistake of the caller."""
-    with pytest.raises(ConfigError, match="kept in a file"):
+    with pytest.raises(ConfigError, match="stored in a file"):
         store_at(place)

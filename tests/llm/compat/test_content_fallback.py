@@ -45,9 +45,9 @@ def test_what_was_read_is_not_read_again(pdf):
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("data:application/pdf;base64,JVBE*=", "not base64|not supported"),
-        ("data:application/pdf;base64,A", "not base64"),
-        ("data:application/pdf;base64,JVBERi0xLjc=", "damaged"),
+        ("data:application/pdf;base64,JVBE*=", "not valid base64|not supported"),
+        ("data:application/pdf;base64,A", "not valid base64"),
+        ("data:application/pdf;base64,JVBERi0xLjc=", "the PDF is cut off"),
     ],
 )
 def test_a_pdf_that_cannot_be_read_is_told(url, why):

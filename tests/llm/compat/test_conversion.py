@@ -268,7 +268,7 @@ LOOK = [Tool.from_schema("look", "Look. " * 30, {**SCHEMA, "additionalProperties
         ("tool_use_id: String should match pattern '^[a-zA-Z0-9_-]+$'", "plain characters"),
         ("properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'", "plain names"),
         ('Unknown name "additionalProperties" at tools[0].function_declarations[0].parameters', "without additional"),
-        ("enum: only allowed for STRING type", "not texts"),
+        ("enum: only allowed for STRING type", "not strings"),
         ("tools[0].parameters.type: Proto field is not repeating, cannot start list.", "lists of types"),
         ("Unknown name \"$ref\" at 'tools[0].function_declarations[0].parameters'", "references in schemas"),
         ("only 'enum' and 'date-time' are supported for STRING type", "formats"),

@@ -119,7 +119,7 @@ def test_a_request_at_its_deadline_is_abandoned(answers):
         CANCELLATION.set(RequestCancellation(0.2))
         return list(LLM(base_url=server.base_url, model="m").stream("Hi"))
 
-    with pytest.raises(Unreachable, match="The time of the run was up") as caught:
+    with pytest.raises(Unreachable, match="The run reached its time limit") as caught:
         copy_context().run(ask)
     assert (caught.value.code, caught.value.unanswered) == (ABANDONED, 1)
     assert server.is_disconnected.wait(5)

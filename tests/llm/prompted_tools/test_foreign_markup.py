@@ -171,7 +171,7 @@ def test_what_does_not_fit_is_not_run(text):
         tool = Tool.from_schema("get_weather", "The weather.", WEATHER.parameters, lambda **_: pytest.fail("It ran."))
         result = Agent("clerk", [tool], llm=llm).run("Hi")
         assert (result.status, result.text, result.notices) == ("done", text, (NOTICE,))
-        assert 'tool_calling="text"' in NOTICE
+        assert "tool_calling='text'" in NOTICE
         *events, last = llm.stream("Hi", tools=[WEATHER])
     assert (last.response.text, last.response.tool_calls) == (text, ())
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == text

@@ -176,7 +176,7 @@ def test_an_answer_that_is_given_up_behind_its_end():
     reader = ChatReader()
     for reason in ("stop", "error"):
         list(reader.feed({"choices": [{"delta": {"content": "Hi"}, "finish_reason": reason}]}))
-    with pytest.raises(BadResponse, match="did not finish the answer"):
+    with pytest.raises(BadResponse, match="did not finish the response"):
         reader.finish(closed=True)
 
 

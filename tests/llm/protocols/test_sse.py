@@ -78,7 +78,7 @@ def test_nothing_counts_after_the_end():
 def test_a_line_in_many_pieces_costs_what_it_is_long():
     """A line of many bytes that arrives byte by byte is put together once."""
     line = b'data: "%b"\n' % (b"x" * 200_000)
-    with pytest.raises(BadResponse, match="no JSON object"):
+    with pytest.raises(BadResponse, match="not a JSON object"):
         read(*(line[at : at + 1] for at in range(len(line))))
 
 

@@ -116,7 +116,7 @@ def test_last_expression_is_shown():
         ("import requests", "refused", 1, "fetch_url"),
         ("import subprocess", "refused", 1, "run_shell"),
         ("open('x')", "refused", 1, "read_file tool"),
-        ("input()", "refused", 1, "nobody to ask"),
+        ("input()", "refused", 1, "nobody can be asked"),
         ("try:\n    1\nexcept* ValueError:\n    pass", "refused", 1, "except*"),
         ("from math import nope", "refused", 1, "module 'math' has no 'nope' here"),
         ("import math\nmath.nope", "refused", 2, "available: acos"),

@@ -199,8 +199,8 @@ def test_where_there_is_none_it_says_how_to_get_one(tmp_path):
     """When there is no cassette, the error says how to record one; a folder and a pipe are none."""
     with pytest.raises(SessionError, match=r"does not exist.*--record=once"):
         read_cassette(tmp_path / "x")
-    with pytest.raises(SessionError, match="no file"):
+    with pytest.raises(SessionError, match="is not a file"):
         read_cassette(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(SessionError, match="no file"):
+    with pytest.raises(SessionError, match="is not a file"):
         read_cassette(tmp_path / "pipe")
