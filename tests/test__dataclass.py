@@ -27,12 +27,12 @@ USERS = sorted(
 
 
 def pair_of(make):
-    """The class that `make` makes by our decorator, and by that of the standard library."""
+    """Return the class created by our decorator and the one of the standard library."""
     return make(OURS), make(STANDARD)
 
 
 def point(dataclass):
-    """Two fields, one with a default."""
+    """Return a class with two fields, one with a default."""
 
     @dataclass(frozen=True, slots=True)
     class Point:
@@ -45,7 +45,7 @@ def point(dataclass):
 
 
 def order(dataclass):
-    """All that a field may be."""
+    """Return a class with all kinds of field options."""
 
     @dataclass(frozen=True, slots=True)
     class Order:
@@ -64,7 +64,7 @@ def order(dataclass):
 
 
 def wishes(dataclass):
-    """Keywords only."""
+    """Return a class with keyword-only fields."""
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Wishes:
@@ -77,7 +77,7 @@ def wishes(dataclass):
 
 
 def checked(dataclass):
-    """One that looks at its values, and says in its own words what it is."""
+    """Return a dataclass with a validating `__post_init__` and a custom repr."""
 
     @dataclass(frozen=True, slots=True)
     class Checked:  # noqa: PLW1641 - the decorator gives the hash
@@ -100,7 +100,7 @@ def checked(dataclass):
 
 
 def boxed(dataclass):
-    """A generic one, derived from one without fields."""
+    """Return a generic class derived from one without fields."""
 
     class Thing:
         """Anything."""
@@ -117,7 +117,7 @@ def boxed(dataclass):
 
 
 def empty(dataclass):
-    """Nothing at all."""
+    """Return a class without fields."""
 
     @dataclass(frozen=True, slots=True)
     class Empty:
@@ -127,7 +127,7 @@ def empty(dataclass):
 
 
 def hidden(dataclass):
-    """One that is not shown."""
+    """Return a class without a repr."""
 
     @dataclass(frozen=True, slots=True, repr=False)
     class Hidden:
@@ -139,7 +139,7 @@ def hidden(dataclass):
 
 
 def count(dataclass):
-    """One that can be changed, and so has no hash."""
+    """Return a mutable class without a hash."""
 
     @dataclass(slots=True)
     class Count:
@@ -152,7 +152,7 @@ def count(dataclass):
 
 
 def watcher(dataclass):
-    """One that is equal to none but itself."""
+    """Return a class compared by identity."""
 
     @dataclass(slots=True, eq=False)
     class Watcher:
@@ -164,7 +164,7 @@ def watcher(dataclass):
 
 
 def stone(dataclass):
-    """One that is equal to none but itself, and cannot be changed."""
+    """Return a frozen class compared by identity."""
 
     @dataclass(slots=True, frozen=True, eq=False)
     class Stone:
@@ -201,7 +201,7 @@ WRONG = [
 
 
 def refusal_of(act):
-    """The kind of the error that is raised, and its words; or what is given instead."""
+    """Return the type and message of the error, or the value if there is none."""
     try:
         return act()
     except (TypeError, ValueError, NameError, AttributeError) as error:
@@ -210,7 +210,7 @@ def refusal_of(act):
 
 @pytest.mark.for_each("make", [*MADE, hidden])
 def test_class_looks_the_same(make):
-    """Name, words, fields, signature, slots, patterns and hints are those of the standard library's class."""
+    """A dataclass has the same name, signature, fields and slots as one of the standard library."""
     looks = (
         lambda kind: (kind.__name__, kind.__qualname__, kind.__doc__, kind.__module__),
         lambda kind: str(inspect.signature(kind)),
@@ -225,8 +225,8 @@ def test_class_looks_the_same(make):
 
 
 @pytest.mark.for_each(("make", "words", "named"), CASES)
-def test_object_is_made_and_shown_the_same(make, words, named):
-    """The same words make the same values, told in the same way; there is no room for others."""
+def test_objects_have_the_same_repr(make, words, named):
+    """Both dataclasses create objects with the same repr and no `__dict__`."""
     ours, theirs = (kind(*words, **named) for kind in pair_of(make))
     assert repr(ours) == repr(theirs)
     assert repr(dataclasses.asdict(ours)) == repr(dataclasses.asdict(theirs))
@@ -234,8 +234,8 @@ def test_object_is_made_and_shown_the_same(make, words, named):
 
 
 @pytest.mark.for_each(("make", "words", "named"), WRONG)
-def test_wrong_words_are_refused_the_same(make, words, named):
-    """What is missing, too much or of another name is refused in the same words."""
+def test_wrong_arguments_raise_the_same_error(make, words, named):
+    """Wrong arguments raise the same error in both dataclasses."""
     ours, theirs = (refusal_of(partial(kind, *words, **named)) for kind in pair_of(make))
     assert issubclass(ours[0], Exception)
     assert ours == theirs
@@ -243,7 +243,7 @@ def test_wrong_words_are_refused_the_same(make, words, named):
 
 @pytest.mark.for_each("make", MADE)
 def test_equality_and_hash_are_the_same(make):
-    """Two are equal, and equally hashed, exactly when those of the standard library are."""
+    """Objects are equal and have equal hashes exactly if those of the standard library do."""
     ours, theirs = ([kind(*words, **named) for words, named in MADE[make] * 2] for kind in pair_of(make))
     assert [[a == b for a in ours] for b in ours] == [[a == b for a in theirs] for b in theirs]
     assert ours[0] != theirs[0]
@@ -255,8 +255,8 @@ def test_equality_and_hash_are_the_same(make):
 
 
 @pytest.mark.parametrize("make", sorted(MADE.keys() - {count, watcher}, key=str))
-def test_nobody_changes_a_field(make):
-    """Fields can neither be set nor deleted, nor can names that are none."""
+def test_frozen_fields_cannot_be_changed(make):
+    """Fields of a frozen dataclass cannot be set or deleted."""
     words, named = MADE[make][0]
     ours, theirs = (kind(*words, **named) for kind in pair_of(make))
     with pytest.raises(FrozenInstanceError, match="cannot assign to field 'other'"):
@@ -268,8 +268,8 @@ def test_nobody_changes_a_field(make):
             assert told[0] is FrozenInstanceError
 
 
-def test_what_is_not_frozen_changes():
-    """An attribute can be set and deleted; one that is no field cannot."""
+def test_unfrozen_fields_can_be_changed():
+    """Attributes of an unfrozen dataclass can be set and deleted, but unknown ones cannot be set."""
     thing = count(OURS)()
     thing.number += 1
     assert thing == type(thing)(1)
@@ -279,8 +279,8 @@ def test_what_is_not_frozen_changes():
         thing.other = 1
 
 
-def test_derived_class_has_room_of_its_own():
-    """A class derived without being a dataclass sets attributes of its own, and no field; it shares `__init__`."""
+def test_a_plain_subclass_can_set_new_attributes():
+    """A plain subclass can set new attributes but not the frozen fields."""
 
     class Named(point(OURS)):
         """A point with a name."""
@@ -301,7 +301,7 @@ def test_derived_class_has_room_of_its_own():
 @pytest.mark.parametrize("decorator", [OURS, STANDARD], ids=["ours", "standard"])
 @pytest.mark.parametrize("base", [OURS, STANDARD], ids=["of ours", "of standard"])
 def test_dataclass_derives_from_it(base, decorator):
-    """A frozen dataclass derives from one of ours and the other way round; one that is not frozen is refused."""
+    """Frozen dataclasses can inherit from each other, and an unfrozen subclass raises an error."""
 
     @decorator(frozen=True, slots=True)
     class Deep(point(base)):
@@ -316,8 +316,8 @@ def test_dataclass_derives_from_it(base, decorator):
 
 
 @pytest.mark.parametrize("how", [{}, {"frozen": True}, {"order": True}], ids=str)
-def test_without_slots_it_is_the_standard_librarys(how):
-    """What has no slots is left to the standard library."""
+def test_classes_without_slots_use_the_standard_library(how):
+    """A dataclass without slots is created by the standard library."""
     plain = _dataclass.dataclass(**how)(type("Plain", (), {"__annotations__": {"x": int}}))
     assert plain(1) == plain(1)
     assert plain.__init__.__annotations__ == {"x": int, "return": None}
@@ -325,7 +325,7 @@ def test_without_slots_it_is_the_standard_librarys(how):
 
 
 def test_replacing_copying_and_matching():
-    """`replace`, `copy`, `deepcopy` and patterns work, before and after the first object is made."""
+    """`replace`, `copy`, `deepcopy` and patterns work before and after the first object is created."""
     kind = order(OURS)
     thing = kind("a", ["b"], by="you")
     assert dataclasses.replace(thing, name="c") == kind("c", ["b"], by="you")
@@ -338,8 +338,8 @@ def test_replacing_copying_and_matching():
             pytest.fail("the pattern must match")
 
 
-def test_it_travels():
-    """An object travels to another process as it is, what is not compared included."""
+def test_pickling_preserves_all_fields():
+    """Pickling preserves all fields, including those that are not compared."""
     usage = Usage(requests=1, input_tokens=2, parts=(Usage(output_tokens=3),))
     arrived = pickle.loads(pickle.dumps(usage))
     assert arrived == usage
@@ -347,15 +347,15 @@ def test_it_travels():
 
 
 def test_recursion_is_shown_as_dots():
-    """An object that holds itself can be shown."""
+    """The repr of a recursive object uses dots."""
     ring: list[Any] = []
     thing = boxed(OURS)(ring)
     ring.append(thing)
     assert repr(thing).endswith("Box(content=[...])")
 
 
-def test_many_threads_make_the_first_one():
-    """Threads that make the first objects of a class at once all get theirs."""
+def test_threads_can_create_the_first_objects():
+    """Concurrent threads can create the first objects of a class."""
     kind, made = order(OURS), []
     threads = [threading.Thread(target=lambda: made.append(kind("a"))) for _ in range(20)]
     for thread in threads:
@@ -366,7 +366,7 @@ def test_many_threads_make_the_first_one():
 
 
 def test_validation_by_pydantic():
-    """Pydantic validates one like any dataclass, and gives an object of its class."""
+    """Pydantic validates a field with the dataclass and returns an object of its class."""
     kind = point(OURS)
     adapter = TypeAdapter(kind)
     assert adapter.validate_python({"x": "3"}) == kind(3)
@@ -375,8 +375,8 @@ def test_validation_by_pydantic():
 
 
 @pytest.mark.for_each("module", USERS)
-def test_classes_of_the_toolkit_are_told_as_ordinary_ones(module):
-    """Each class of ours takes what one of the standard library would take."""
+def test_signatures_match_the_standard_library(module):
+    """Each frozen dataclass has the signature that the standard library would give it."""
     home = import_module(module)
     kinds = [kind for kind in vars(home).values() if isinstance(kind, type) and kind.__module__ == module]
     ours = [kind for kind in kinds if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen]

@@ -30,7 +30,7 @@ EXAMPLES = [
 
 
 def send(value):
-    """The value as another process gets it."""
+    """Return the value as received by another process."""
     here, there = Pipe()
     with here, there:
         here.send(value)
@@ -39,8 +39,8 @@ def send(value):
 
 @pytest.mark.for_each("error", EXAMPLES, ids=lambda error: type(error).__name__)
 @pytest.mark.for_each("duplicate", [copy.copy, send])
-def test_errors_travel(error, duplicate):
-    """Every error can be copied and sent to another process with its text and all it carries."""
+def test_errors_can_be_copied_and_pickled(error, duplicate):
+    """Every error can be copied and pickled with its text and attributes."""
     other = duplicate(error)
     assert (type(other), str(other), vars(other)) == (type(error), str(error), vars(error))
 
@@ -50,32 +50,32 @@ def test_errors_travel(error, duplicate):
     [(NoProvider(""), ValueError), (MissingExtra("offline", "It"), ImportError), (LimitExceeded(""), RuntimeError)],
 )
 def test_errors_are_also_builtin_ones(error, kind):
-    """Code that catches the builtin exception for such a case catches ours."""
+    """Some errors are subclasses of builtin exceptions."""
     assert isinstance(error, kind)
 
 
-def test_errors_of_knowledge_are_also_those_of_sessions():
-    """Code that catches SessionError for faults of knowledge, too, goes on catching them."""
+def test_knowledge_errors_are_session_errors():
+    """KnowledgeError is a subclass of SessionError."""
     assert issubclass(errors.KnowledgeError, errors.SessionError)
 
 
 def test_missing_extra_names_the_command():
-    """A missing package is told with what needs it and the command that installs it."""
+    """MissingExtra names the feature and the install command."""
     error = MissingExtra("offline", "The offline model")
     assert "The offline model needs" in str(error)
     assert install_command("offline") in str(error)
     assert error.extra == "offline"
 
 
-def test_model_error_keeps_the_providers_words():
-    """What the provider said of status, code and parameter can be read from the error."""
+def test_model_error_has_the_details_of_the_provider():
+    """A ModelError has the status, code and parameter of the provider."""
     error = RateLimited("Slow down.", status=429, code="rate", parameter="model", retry_after_seconds=2)
     assert isinstance(error, ModelError)
     assert (error.status, error.code, error.parameter, error.retry_after_seconds) == (429, "rate", "model", 2)
 
 
-def test_a_conversation_that_is_too_long_is_told_apart():
-    """The error of a conversation that is too long says so, and how many tokens the model takes when that is known."""
+def test_a_conversation_that_is_too_long_is_identified():
+    """A too long conversation is identified by `is_too_long` and has the token limit."""
     error = Rejected("Too long.", code="context_length_exceeded", limit_tokens=8_192)
     assert error.is_too_long
     assert error.limit_tokens == 8_192
@@ -83,25 +83,25 @@ def test_a_conversation_that_is_too_long_is_told_apart():
 
 
 def written(function):
-    """The traceback of a call as Python prints it, one line for each list item."""
+    """Return the traceback of a call as printed by Python, one line per item."""
     with pytest.raises(errors.AgentKitError) as caught:
         function()
     return "".join(traceback.format_exception(caught.value)).splitlines()
 
 
 def pass_on(request, proceed):
-    """A middleware of a program."""
+    """Call the next handler."""
     return proceed(request)
 
 
 def asked_with_middleware():
-    """Ask a server that is not there, through a function of the program."""
+    """Send a request to a missing server through a middleware of the program."""
     llm = LLM(base_url="http://127.0.0.1:9/v1", model="m", max_retries=0)
     Agent("a", llm=llm, middleware=[pass_on])("hi")
 
 
 def test_tracebacks_end_at_the_function_that_was_called(subtests, monkeypatch):
-    """Of the frames of the package, the traceback of a mistake shows at most the function that the program called."""
+    """The traceback of a usage error has at most the called function of the package."""
     for name in os.environ:
         if name.startswith(("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_", "ANTHROPIC_", "GEMINI_")):
             monkeypatch.delenv(name)
@@ -132,7 +132,7 @@ def test_tracebacks_end_at_the_function_that_was_called(subtests, monkeypatch):
 
 
 def test_tracebacks_keep_the_frames_of_a_program():
-    """A frame of the program between those of the package stays, with the ones before it."""
+    """A frame of the program between frames of the package remains in the traceback."""
     shown = "\n".join(written(asked_with_middleware))
     assert "in pass_on" in shown
     assert "in asked_with_middleware" in shown

@@ -29,7 +29,7 @@ KEY = "sk-abcdefghij0123456789ABCDEFG"
     ("seconds", "text"), [(0.0121, "12 ms"), (0, "0 ms"), (3.44, "3.4 s"), (125, "2 min 05 s"), (3_600, "60 min 00 s")]
 )
 def test_durations(seconds, text):
-    """A duration is told in the unit that fits it."""
+    """A duration is formatted in a suitable unit."""
     assert seconds_text(seconds) == text
 
 
@@ -42,24 +42,24 @@ def test_durations(seconds, text):
     ],
 )
 def test_tokens(usage, text):
-    """What is not known of the tokens is told too."""
+    """Unknown token counts are shown as such."""
     assert tokens_text(usage) == text
 
 
 def test_counts():
-    """Counts agree with their nouns."""
+    """Counts are formatted with singular and plural nouns."""
     assert (count_text(1, "run"), count_text(1_234, "run")) == ("1 run", "1,234 runs")
 
 
 @pytest.mark.for_each("trick", ["\x1b[2J", "\x07", "\u202e", "\u200b", "\ud800", "\U000e0041", "\x9b", "\r", "\u3164"])
-def test_what_has_no_shape_is_visible(trick):
-    """Escape sequences, direction marks, characters without width and halves of characters are shown as escapes."""
+def test_invisible_characters_are_escaped(trick):
+    """Escape sequences, direction marks, zero-width characters and surrogates are escaped."""
     assert visible(f"a{trick}b") == f"a\\u{{{ord(trick[0]):x}}}{trick[1:]}b"
     assert visible("plain ü, 茶 and a\ttab\n") == "plain ü, 茶 and a\ttab\n"
 
 
-def test_a_line():
-    """A text is told on one line, without secrets, which are found before it is cut."""
+def test_a_text_is_shortened_to_one_line():
+    """A text is shortened to one line after secrets are redacted."""
     assert one_line(f"one\n  two\t\x1b {KEY}") == r"one two \u{1b} [redacted: API key]"
     assert one_line(f"{'x' * 100} {KEY}") == f"{'x' * 100} [redacte…"
     assert one_line("abcdef", 4) == "abc…"
@@ -68,18 +68,18 @@ def test_a_line():
 @pytest.mark.parametrize(
     ("value", "text"), [("ü", "ü"), ({"a": ["ü", 1]}, '{"a": ["ü", 1]}'), (None, "null"), ({"a": 1j}, '{"a": "1j"}')]
 )
-def test_a_value_is_told_as_json(value, text):
-    """A value is told as itself where it is a text, else as JSON; what JSON has no word for, as Python tells it."""
+def test_a_value_is_shown_as_json(value, text):
+    """A string is shown unchanged and any other value as JSON, with unsupported values as strings."""
     assert value_text(value) == text
 
 
-def test_a_text_is_cut():
-    """A text that is too long ends in an ellipsis, within the length that it may have."""
+def test_a_long_text_is_truncated():
+    """A long text is truncated to the maximum length with an ellipsis."""
     assert [cut("abcd", most) for most in (5, 4, 3, 1)] == ["abcd", "abcd", "ab…", "…"]
 
 
-def test_a_call():
-    """A call is told with its arguments, without those that their names call secret."""
+def test_a_call_is_shown_with_its_arguments():
+    """A call is shown with its arguments, and secret ones are redacted."""
     assert call_text(ToolCall("1", "log_in", '{"user": "ann", "password": "tulip-9"}')) == (
         'log_in({"user": "ann", "password": "[redacted: secret]"})'
     )
@@ -89,8 +89,8 @@ def test_a_call():
     ("value", "told"),
     [({"expression": "1+1", "result": 2}, "2"), ({"a": 1}, "said"), ("text", "text"), ([1], "said"), (None, "said")],
 )
-def test_the_part_that_answers(value, told):
-    """Of a result of ours the part that answers is told, of another with parts what the model was told."""
+def test_the_answer_of_a_result_is_returned(value, told):
+    """A string value or the answering part of a known result is returned, otherwise the content."""
     assert answer_in(ToolResult("t", "ok", "said", value)) == told
 
 
@@ -116,14 +116,14 @@ def test_the_answer_of_a_run_as_text(value, text):
     assert answer_text(value) == text
 
 
-def test_an_error_in_words():
-    """An exception is told with its class, which is all of it where it says nothing."""
+def test_an_error_is_shown_with_its_class():
+    """An error is shown with its class name and its message, if any."""
     assert error_text(ValueError("no such city")) == "ValueError: no such city"
     assert error_text(KeyboardInterrupt()) == "KeyboardInterrupt"
 
 
-def test_a_prompt_in_words():
-    """What a person has said is told in words, in which a mark stands for each picture."""
+def test_a_prompt_is_shown_as_text():
+    """The content of a prompt is shown as text with a placeholder for each image."""
     assert content_text("Look!") == "Look!"
     assert content_text(("Look:", Image("https://example.org/cat.png"))) == "Look: [image]"
     assert content_text(("Look:", Image("https://example.org/cat.png")), "\n") == "Look:\n[image]"
@@ -133,6 +133,6 @@ def test_a_prompt_in_words():
     ("name", "hint"),
     [("calculater", " Did you mean 'calculator'?"), ("weather", ""), ("calculator" * 10_000, ""), ("", "")],
 )
-def test_what_was_probably_meant(name, hint):
-    """A name that is like one that there is gets that as a hint, however long it is; any other gets none."""
+def test_a_similar_name_is_suggested(name, hint):
+    """A similar name is suggested, and no suggestion is made for other names."""
     assert suggestion(name, ["calculator", "get_current_datetime"]) == hint

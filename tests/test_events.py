@@ -58,7 +58,7 @@ VALUES = {
 
 @pytest.mark.for_each("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_event_is_plain_data(kind):
-    """Every event is an unchangeable record that compares by value and can be sent to another process."""
+    """Every event is immutable, compares by value and can be pickled."""
     names = [field.name for field in dataclasses.fields(kind)]
     assert VALUES.keys() >= set(names), "Give each field a value in VALUES, at the top of this file"
     values = {name: VALUES[name] for name in names}
@@ -74,7 +74,7 @@ def test_event_is_plain_data(kind):
 
 @pytest.mark.for_each("kind", events.MILESTONES.values(), ids=lambda kind: kind.__name__)
 def test_milestone_describes_itself(kind):
-    """Every milestone has a title or a tool call to display, and log fields that are JSON data."""
+    """Every milestone has a title or a tool call, and log fields that are JSON data."""
     decision = Decision("allow", "rule", "A reason.")
     special = {
         events.Summarised: {"messages": 3},
@@ -127,13 +127,13 @@ def test_event_is_described(event, title, text, severity):
     assert (description.title, description.text, description.severity) == (title, text, severity)
 
 
-def test_events_are_told_apart_by_kind():
-    """Two kinds of events with the same parts are different events."""
+def test_events_of_different_classes_are_not_equal():
+    """Events of different classes with the same fields are not equal."""
     assert events.TextDelta("Hel") != events.ReasoningDelta("Hel")
 
 
-def test_a_whole_response_is_told_as_a_stream_tells_it():
-    """A response that came whole is told in pieces, reasoning first, and then itself."""
+def test_a_complete_response_is_converted_to_a_stream():
+    """A complete response is converted to its reasoning, text and tool calls, followed by the response."""
     response = Response(AssistantMessage("Hello.", (CALL,), "Greet."))
     told = list(events.streamed(response))
     pieces = [events.ReasoningDelta("Greet."), events.TextDelta("Hello."), events.ToolCallDelta(0, "look", "{}")]

@@ -6,8 +6,8 @@ import threading
 from agentkit.http_security import server_of
 
 
-def test_a_connection_that_asks_nothing_is_closed():
-    """Who opens a connection and says nothing, or half a head, keeps its place for a few seconds only."""
+def test_an_idle_connection_is_closed():
+    """A connection without a complete request is closed after a timeout."""
 
     async def answer(_scope, _receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})

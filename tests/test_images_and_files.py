@@ -17,8 +17,8 @@ IMAGES = {
 
 @pytest.mark.parametrize("media_type", IMAGES)
 @pytest.mark.parametrize("name", ["picture.png", "picture", "picture.txt", "ünï.jpeg"])
-def test_image_file_is_told_by_its_content(tmp_path, media_type, name):
-    """An image file becomes a data URL whose type follows from its content, whatever it is called."""
+def test_the_type_of_an_image_is_detected(tmp_path, media_type, name):
+    """The media type of an image file is detected from its content, not from its name."""
     path = tmp_path / name
     path.write_bytes(IMAGES[media_type])
     image = Image.read(path, "low")
@@ -29,8 +29,8 @@ def test_image_file_is_told_by_its_content(tmp_path, media_type, name):
 
 
 @pytest.mark.parametrize("content", [b"", b"\x89PNG", b"<svg/>", b"BM\0\0", b"RIFF\n\0\0\nWAVE", b"%PDF-1.7", b"GIF"])
-def test_what_models_do_not_read_is_refused(tmp_path, content):
-    """A file that is no PNG, JPEG, GIF or WebP raises ValueError, even if its name says otherwise."""
+def test_unsupported_images_are_rejected(tmp_path, content):
+    """A file that is not PNG, JPEG, GIF or WebP raises a ValueError."""
     path = tmp_path / "picture.png"
     path.write_bytes(content)
     with pytest.raises(ValueError, match="PNG, JPEG, GIF or WebP"):
@@ -38,20 +38,20 @@ def test_what_models_do_not_read_is_refused(tmp_path, content):
 
 
 def test_missing_image_is_an_os_error(tmp_path):
-    """An image file that is not there raises the error of the file system."""
+    """A missing image file raises FileNotFoundError."""
     with pytest.raises(FileNotFoundError):
         Image.read(tmp_path / "picture.png")
 
 
 @pytest.mark.parametrize("url", ["cat.png", "", "/pictures/cat.png", "C:\\cat.png", 5, None])
-def test_image_takes_a_url(url):
-    """What is no URL is refused at once, and the error says how to give a file."""
+def test_an_invalid_image_url_is_rejected(url):
+    """An invalid image URL raises a ValueError that suggests `Image.read`."""
     with pytest.raises(ValueError, match=r"for a file, Image\.read"):
         Image(url)
 
 
-def test_image_keeps_its_data_out_of_logs():
-    """The representation of an image does not hold its data."""
+def test_the_repr_of_an_image_omits_its_data():
+    """The repr of an image omits its data."""
     assert "AAAA" not in repr(Image("data:image/png;base64,AAAA"))
 
 
@@ -65,13 +65,13 @@ def test_image_keeps_its_data_out_of_logs():
         ("https://example.com/cat.png", "[https://example.com/cat.png]"),
     ],
 )
-def test_image_in_words(url, words):
-    """The text of an image says of which kind and how long it is, or where."""
+def test_an_image_is_shown_as_text(url, words):
+    """The text of an image contains its type and length, or its URL."""
     assert str(Image(url)) == words
 
 
-def test_image_of_bytes(tmp_path):
-    """An image is read from bytes as from a file, and bytes that are none are refused."""
+def test_an_image_is_read_from_bytes(tmp_path):
+    """An image can be read from bytes, and other bytes raise a ValueError."""
     (tmp_path / "a.gif").write_bytes(b"GIF89a...")
     assert Image.read(b"GIF89a...") == Image.read(tmp_path / "a.gif")
     with pytest.raises(ValueError, match="The data is not an image"):
@@ -101,8 +101,8 @@ MEDIA = {
 
 
 @pytest.mark.parametrize("name", MEDIA)
-def test_file_is_told_by_its_content(tmp_path, name):
-    """A file becomes a data URL whose type follows from its content, an office document's from its name, too."""
+def test_the_type_of_a_file_is_detected(tmp_path, name):
+    """The media type of a file is detected from its content, and for office documents also from its name."""
     data, media_type, sound = MEDIA[name]
     path = tmp_path / name
     path.write_bytes(data)
@@ -124,16 +124,16 @@ def test_file_is_told_by_its_content(tmp_path, name):
         ("big.pdf", PDF + bytes(MOST_FILE_BYTES), "more than 50 MB"),
     ],
 )
-def test_what_no_model_reads_as_a_file_is_refused(tmp_path, name, data, said):
-    """A file that is neither PDF, recording, text nor office document raises ValueError, and so does a huge one."""
+def test_unsupported_files_are_rejected(tmp_path, name, data, said):
+    """An unsupported or very large file raises a ValueError."""
     (tmp_path / name).write_bytes(data)
     with pytest.raises(ValueError, match=said):
         File.read(tmp_path / name)
 
 
 @pytest.mark.parametrize("url", ["report.pdf", "", "/report.pdf", "C:\\report.pdf", 5, None])
-def test_file_takes_a_url(url):
-    """What is no URL is refused at once, and the error says how to give a file."""
+def test_an_invalid_file_url_is_rejected(url):
+    """An invalid file URL raises a ValueError that suggests `File.read`."""
     with pytest.raises(ValueError, match=r"for one on disk, File\.read"):
         File(url)
 
@@ -147,8 +147,8 @@ def test_file_takes_a_url(url):
         (File.read(PDF, "a\n\x1b[2J.pdf"), "[a[2J.pdf, application/pdf, 12 bytes]", "[file a[2J.pdf]", "a[2J.pdf"),
     ],
 )
-def test_file_in_words(file, told, word, sent_as):
-    """A file is told by name, kind and length, or its address; where only words are, by its name alone."""
+def test_a_file_is_shown_as_text(file, told, word, sent_as):
+    """A file is shown with its name, type and length or its URL, and its repr omits the data."""
     assert (str(file), word_of(file), file.file_name) == (told, word, sent_as)
     assert (word_of("text"), word_of(Image("data:x"))) == ("text", "[image]")
     assert "JVBER" not in repr(file)
@@ -168,8 +168,8 @@ def test_file_in_words(file, told, word, sent_as):
         ("https://x.example/a.txt", None),
     ],
 )
-def test_words_of_a_file(url, words):
-    """The words of a text stand between lines that name it; what is no text that can be read has none."""
+def test_the_words_of_a_text_file(url, words):
+    """The words of a text file are enclosed in lines with its name, and other files have none."""
     quoted = None if words is None else f"[What follows is the file a.txt.]\n{words}\n[Here ends the file a.txt.]"
     assert File(url, "a.txt").words == quoted
 
@@ -184,21 +184,21 @@ def test_words_of_a_file(url, words):
         (File.read(PDF + bytes(MOST_RETURNED_BYTES)), "more than 15 MB"),
     ],
 )
-def test_file_that_no_provider_takes_from_a_tool(file, fault):
-    """What a provider would refuse the conversation for is told by what is wrong with it."""
+def test_a_file_rejected_by_providers(file, fault):
+    """A file that providers would reject raises a ValueError with the reason."""
     with pytest.raises(ValueError, match=fault):
         file.checked()
 
 
-def test_wrong_type_of_a_file_is_mended():
-    """The type of a file that a tool returns is that of its content; an address is left as it is."""
+def test_a_wrong_media_type_is_corrected():
+    """A wrong media type is corrected from the content, and a URL is unchanged."""
     wrong = File(File.read(PDF).url.replace("application/pdf", "application/octet-stream"), "a.pdf")
     assert wrong.checked() == File.read(PDF, "a.pdf")
     assert File("https://x.example/a.pdf").checked() == File("https://x.example/a.pdf")
 
 
-def test_a_path_stands_for_what_is_in_the_file(tmp_path):
-    """A path becomes the image, the PDF or the words that are in its file; what is no path stays."""
+def test_a_path_is_replaced_by_its_content(tmp_path):
+    """A path is replaced by its image, PDF or text, and a string is unchanged."""
     for name, data in {"a.png": IMAGES["image/png"], "a.pdf": PDF, "a.txt": b"hi"}.items():
         (tmp_path / name).write_bytes(data)
     read = [worded(tmp_path / name) for name in ("a.png", "a.pdf", "a.txt")]

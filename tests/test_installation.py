@@ -11,7 +11,7 @@ from agentkit.installation import install_command, local_source
 
 
 def test_a_checkout_is_named():
-    """From a checkout the command names its folder and keeps the installation editable."""
+    """The install command for a checkout contains its folder and is editable."""
     command = install_command("mcp")
     assert re.match(r"(uv )?(\S*/)?pip install (-e )?'/", command)
     assert command.endswith("[mcp]'")
@@ -26,20 +26,20 @@ def test_a_checkout_is_named():
     ],
 )
 def test_the_installer_of_the_environment_is_named(prefix, start):
-    """Environments of uv, uvx and pipx are changed with their own commands."""
+    """Environments of uv, uvx and pipx use their own commands."""
     assert install_command("serve", prefix).startswith(start)
 
 
-def test_an_environment_of_uv_has_no_pip(tmp_path):
-    """The configuration of an environment tells whether uv made it; with pip installed, pip is named."""
+def test_pip_is_used_if_it_is_installed(tmp_path):
+    """The command uses pip if it is installed, even in an environment created by uv."""
     (tmp_path / "pyvenv.cfg").write_text("home = /usr\nuv = 0.9\n")
     for prefix in (str(tmp_path), sys.prefix):
         assert re.match(r"(\S*/)?pip install", install_command(prefix=prefix))
     assert installation._found("no-such-package-77") is None
 
 
-def test_the_pip_of_an_environment_that_is_not_activated_is_named(tmp_path, monkeypatch):
-    """The command has the path of pip unless the shell finds this one anyway."""
+def test_the_path_of_pip_is_shown_if_needed(tmp_path, monkeypatch):
+    """The command contains the path of pip unless the shell finds the same one."""
     own = tmp_path / "bin" / "pip"
     own.parent.mkdir()
     own.touch(mode=0o755)
@@ -49,8 +49,8 @@ def test_the_pip_of_an_environment_that_is_not_activated_is_named(tmp_path, monk
     assert install_command(prefix=str(tmp_path)).startswith("pip install ")
 
 
-def test_a_wheel_is_named(tmp_path):
-    """What is installed from a wheel or a checkout is extended from there, as long as it exists."""
+def test_the_local_source_is_returned(tmp_path):
+    """The local source is the wheel or checkout of the installation if it still exists."""
     wheel = tmp_path / "a b" / "agentkit_tools-0.1.0-py3-none-any.whl"
     wheel.parent.mkdir()
     wheel.touch()

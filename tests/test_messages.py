@@ -29,15 +29,15 @@ from agentkit.messages import (
 from agentkit.usage import Tariff, Usage
 
 
-def test_each_message_tells_its_role():
-    """A message says in whose role it is, and shows without it."""
+def test_each_message_has_a_role():
+    """Each message has a role, which its repr omits."""
     said = (SystemMessage("Be brief."), UserMessage("Hi!"), AssistantMessage("Hello."), ToolMessage("1", "add", "3"))
     assert [message.role for message in said] == ["system", "user", "assistant", "tool"]
     assert repr(said[0]) == "SystemMessage(text='Be brief.')"
 
 
 def test_response_has_the_reasoning_of_its_message():
-    """What a provider lets us see of the reasoning stands beside the text."""
+    """A response returns the reasoning of its message."""
     assert Response(AssistantMessage("4.", reasoning="2 + 2")).reasoning == "2 + 2"
 
 
@@ -51,8 +51,8 @@ def ids_of(message):
     return [call.id for call in message.tool_calls]
 
 
-def test_distinct_ids_are_kept():
-    """A message whose ids are new is the message itself, and its ids count as taken."""
+def test_distinct_ids_are_unchanged():
+    """A message whose ids are new is returned unchanged, and its ids are recorded."""
     taken, message = {"a"}, message_with("b", "c")
     assert with_distinct_ids(message, taken) is message
     assert taken == {"a", "b", "c"}
@@ -70,7 +70,7 @@ def test_distinct_ids_are_kept():
     ],
 )
 def test_missing_and_repeated_ids_are_replaced(taken, ids):
-    """Missing ids and those already used get another one; everything else of a call stays as it is."""
+    """Missing and repeated ids are replaced, and the rest of the calls is unchanged."""
     before, message = set(taken), message_with(*ids)
     changed = with_distinct_ids(message, taken)
     assert len({*ids_of(changed), *before}) == len(ids) + len(before)
@@ -80,8 +80,8 @@ def test_missing_and_repeated_ids_are_replaced(taken, ids):
 
 
 @given(st.lists(st.lists(st.sampled_from(["", "a", "a_2", "call", "call_1", "call_2_3"]), max_size=5), max_size=8))
-def test_ids_are_always_distinct(batches):
-    """Whatever ids a model gives, no two calls of a conversation share one, and none is empty."""
+def test_ids_are_always_unique(batches):
+    """The ids of all calls in a conversation are unique and not empty."""
     taken = set()
     ids = [each for batch in batches for each in ids_of(with_distinct_ids(message_with(*batch), taken))]
     assert len(ids) == len(set(ids)) == len(taken)
@@ -89,14 +89,14 @@ def test_ids_are_always_distinct(batches):
 
 
 def test_repeated_ids_cost_in_proportion():
-    """Ten thousand calls under one id, as some servers give them, take no search through all earlier ones."""
+    """Ten thousand calls with the same id are renamed without searching all earlier ids."""
     taken = set()
     ids = [ids_of(with_distinct_ids(message_with("call_0"), taken))[0] for _ in range(10_000)]
     assert ids[-1] == "call_0_10000"
 
 
-def test_without_extra():
-    """What a provider keeps for itself can be left out; everything else stays."""
+def test_without_extra_removes_extra_data():
+    """`without_extra` removes the provider's extra data and nothing else."""
     calls = (ToolCall("a", "look", "{}", {"signature": "x"}), ToolCall("b", "look", "{}"))
     message = AssistantMessage("Look.", calls, "Hm.", {"reasoning_items": []}, "chat:host")
     plain = without_extra(message)
@@ -106,20 +106,20 @@ def test_without_extra():
 
 
 @pytest.mark.parametrize("message", [UserMessage("Hi!"), ToolMessage("a", "look", "seen")])
-def test_other_messages_have_nothing_extra(message):
-    """What people and tools say is sent to every provider as it is."""
+def test_other_messages_have_no_extra_data(message):
+    """Other messages are returned unchanged."""
     assert without_extra(message) is message
 
 
 def test_parts_of_a_content():
-    """A text alone is a content of one part."""
+    """A string is a content of one part."""
     picture = Image("https://example.org/cat.png")
     assert parts_of("Look!") == ("Look!",)
     assert parts_of(("Look:", picture)) == ("Look:", picture)
 
 
 def test_calls_of_a_conversation():
-    """The tool calls of a conversation come in the order in which they were wished for."""
+    """The tool calls of a conversation are returned in order."""
     conversation = [UserMessage("Hi!"), message_with("a", "b"), ToolMessage("a", "look", "seen"), message_with("c")]
     assert [call.id for call in calls_in(conversation)] == ["a", "b", "c"]
 
@@ -127,36 +127,36 @@ def test_calls_of_a_conversation():
 @pytest.mark.parametrize(
     ("written", "value"), [('{"a": [1]}', {"a": [1]}), ("{a}", "{a}"), ("[" * 99_999, "[" * 99_999)]
 )
-def test_arguments_of_a_call(written, value):
-    """The arguments of a call are what their JSON says, or the text that is none."""
+def test_the_arguments_of_a_call_are_parsed(written, value):
+    """The arguments of a call are parsed as JSON or returned as text."""
     assert arguments_of(ToolCall("a", "look", written)) == value
 
 
-def test_failure_in_words():
-    """A call that came to nothing is told as JSON, in the characters that it was said in."""
+def test_a_failed_call_is_described_as_json():
+    """A failed call is described as JSON without escaping non-ASCII characters."""
     assert failure_content("look", 'không "thấy"') == '{"error": "không \\"thấy\\"", "tool": "look"}'
 
 
-def test_how_the_rest_of_a_result_is_read():
-    """The call that reads what was left out names the handle as JSON, and where to begin when that is told."""
+def test_the_call_that_reads_the_rest_of_a_result():
+    """The call that reads the rest of a result contains its handle and optional start."""
     assert reading_call('gọi"1') == 'read_more(handle="gọi\\"1")'
     assert reading_call("call_1", 800) == 'read_more(handle="call_1", start=800)'
 
 
 def test_result_is_ok_without_an_error():
-    """A tool result is ok when the function ran and gave a value, whatever the value."""
+    """A tool result with the status ok is ok, and one with the status failed is not."""
     assert ToolResult("look", "ok", "null").ok
     assert not ToolResult("look", "failed", "{}", error="Nothing to see.").ok
 
 
-def test_response_speaks_for_its_message():
-    """A response gives the text and the tool calls of its message."""
+def test_response_returns_text_and_tool_calls():
+    """A response returns the text and tool calls of its message."""
     response = Response(message_with("a"))
     assert (response.text, ids_of(response)) == ("Look.", ["a"])
 
 
-def test_who_was_asked_in_vain_is_not_who_answered():
-    """What an answer is charged by is the tariff of who gave it, also where no figures came with it."""
+def test_the_tariff_is_that_of_the_answering_provider():
+    """The tariff of a response is that of the provider that answered, not of those that failed."""
     one, two = Tariff("openai", "a"), Tariff("offline", "b")
     lost, answer = Usage(requests=2, unreported=2, tariff=one), Usage(requests=1, unreported=1, tariff=two)
     missed = (Missed("openai:a", "Unreachable", "gone", lost),)
@@ -171,7 +171,7 @@ def test_who_was_asked_in_vain_is_not_who_answered():
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
 def test_result_with_a_value_that_cannot_be_copied(duplicate):
-    """A tool result travels without a value that cannot; the text that the model was told is there."""
+    """Copying a tool result drops a value that cannot be copied and preserves its content."""
     result = ToolResult("lend", "ok", "a generator", value=(number for number in range(3)))
     assert (duplicate(result).value, duplicate(result).content) == (None, "a generator")
     assert duplicate(ToolResult("look", "ok", "seen", value={"a": [1]})) == ToolResult("look", "ok", "seen", {"a": [1]})
@@ -179,20 +179,20 @@ def test_result_with_a_value_that_cannot_be_copied(duplicate):
 
 @given(st.text(alphabet=st.characters(exclude_categories=())))
 def test_every_text_can_be_made_well_formed(text):
-    """Any text can be encoded afterwards, and one that could be before stays as it is."""
+    """Any text can be encoded after `well_formed`, and well-formed text is unchanged."""
     made = well_formed(text)
     made.encode()
     if not any("\ud800" <= character <= "\udfff" for character in text):
         assert made == text
 
 
-def test_halves_of_a_character_are_joined() -> None:
-    """Two halves of one character that came apart are put together again; a half alone becomes U+FFFD."""
+def test_split_surrogates_are_joined() -> None:
+    """A split surrogate pair is joined, and a lone surrogate becomes U+FFFD."""
     assert well_formed("\ud83d\ude00 \ud83d") == "😀 \ufffd"
 
 
-def test_ids_are_told_apart_in_time_that_grows_with_the_calls():
-    """Thousands of calls of one id do not each try the numbers of all others."""
+def test_distinct_ids_take_linear_time():
+    """Making ids distinct takes time proportional to the number of calls."""
 
     def message(count):
         taken = [ToolCall(f"a_{number}", "add", "{}") for number in range(count, 2 * count)]
@@ -222,7 +222,7 @@ def test_ids_are_told_apart_in_time_that_grows_with_the_calls():
     ],
 )
 def test_every_message_has_content_text_and_agent(message, content, text, agent):
-    """All messages have `content`, `text` and `agent`, the agent that wrote them."""
+    """All messages have `content`, `text` and `agent`."""
     assert (message.text, message.agent) == (text, agent)
     assert message.content == (content or message.content)
 

@@ -48,7 +48,7 @@ def opened(tmp_path):
     [(False, False, False), (False, True, False), (True, False, False), (True, True, True)],
 )
 def test_locks_exclude_each_other_unless_both_are_shared(first, second, is_free, opened):
-    """A lock is refused while another one is held, except that shared locks go together; the content stays readable."""
+    """Shared locks can be held together, and any other second lock is rejected."""
     lock(opened[0], shared=first)
     if is_free:
         lock(opened[1], shared=second)
@@ -59,15 +59,15 @@ def test_locks_exclude_each_other_unless_both_are_shared(first, second, is_free,
 
 
 def test_own_files_are_recognised(opened, tmp_path):
-    """A new file belongs to this user, and takes the permissions that it is given, where there are any."""
+    """A new file belongs to the current user and has the given permissions."""
     set_mode(opened[0], 0o600)
     assert is_own(os.fstat(opened[0]))
     assert not hasattr(os, "fchmod") or (tmp_path / "file").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.slow
-def test_the_portable_part_of_the_suite_passes_on_a_limited_platform():
-    """Core, web and file tools, undo and stored sessions work without POSIX modules, folder descriptors and fchmod."""
+def test_the_portable_tests_pass_on_a_limited_platform():
+    """The portable tests pass without POSIX modules, folder descriptors and fchmod."""
     chosen = " and ".join(f"not {name}" for name in LIMITED)
     dropped = [f"--deselect={name}" for name in DROPPED]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.limited_platform", "-m", "not slow", "-k", chosen]

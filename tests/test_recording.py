@@ -29,15 +29,15 @@ class Notebook(Recording):
         self.charges = []
 
     def asked(self, question, /):
-        """A question that will be noted with its answer."""
+        """Return an open question that will be recorded with its answer."""
         return NotedQuestion(self, question)
 
     def told(self, run, milestone, /):
-        """Note a milestone."""
+        """Record a milestone."""
         self.heard.append((self.depth, run, milestone))
 
     def now(self):
-        """A time that no clock shows."""
+        """Return a fixed time."""
         return 42.0
 
 
@@ -49,7 +49,7 @@ class NotedQuestion(OpenQuestion):
         self.notebook, self.question = notebook, question
 
     def heard(self, answer, /, *, is_live=False, charge=None):
-        """Note question and answer."""
+        """Record the question and its answer."""
         self.notebook.heard.append((self.notebook.depth, self.question, answer, is_live))
         self.notebook.charges.append(charge)
 
@@ -63,24 +63,24 @@ class Record(Recording):
         self.answer = answer
 
     def replayed(self, _question, _account=None, /):
-        """The answer."""
+        """Return the recorded answer."""
         return self.answer
 
 
 def refuse():
-    """What the world says when it must not be asked."""
+    """Raise an error if the world is asked."""
     raise AssertionError("The world was asked")
 
 
 def stream(*events, error=None):
-    """A provider's stream."""
+    """Yield the events of a stream."""
     yield from events
     if error is not None:
         raise error
 
 
 async def astream(*events, error=None):
-    """A provider's stream, awaiting."""
+    """Yield the events of an async stream."""
     for event in events:
         yield event
     if error is not None:
@@ -88,7 +88,7 @@ async def astream(*events, error=None):
 
 
 async def drained(events, most=100):
-    """The first events of an awaiting stream, which is closed then."""
+    """Return the first events of an async stream and close it."""
     found = []
     async for event in events:
         found.append(event)
@@ -99,7 +99,7 @@ async def drained(events, most=100):
 
 
 def awaiting(value, error=None):
-    """An awaiting function that gives the value or raises."""
+    """Return an async function that returns the value or raises the error."""
 
     async def ask():
         if error is not None:
@@ -109,8 +109,8 @@ def awaiting(value, error=None):
     return ask
 
 
-def test_without_a_tape_the_world_answers():
-    """Without a tape every question goes to the world, time is this machine's, and nothing is told to anybody."""
+def test_calls_are_made_without_a_tape():
+    """Without a tape every call is made, and the clock is `time.monotonic`."""
     recording.told("run", RunResumed())
     assert recording.taped(CALL, lambda: RESULT) is RESULT
     assert asyncio.run(recording.ataped(CALL, awaiting(RESULT))) is RESULT
@@ -120,8 +120,8 @@ def test_without_a_tape_the_world_answers():
     assert recording.clock() is time.monotonic
 
 
-def test_a_tape_that_does_nothing_is_no_hindrance():
-    """A tape that knows no better lets the world answer and forgets."""
+def test_the_default_recording_stores_nothing():
+    """The default Recording makes every call and stores nothing."""
     with active(Recording()):
         recording.told("run", RunResumed())
         assert recording.taped(CALL, lambda: RESULT) is RESULT
@@ -129,8 +129,8 @@ def test_a_tape_that_does_nothing_is_no_hindrance():
 
 
 @pytest.mark.parametrize("question", [REQUEST, CALL, PersonAsked(CALL, Decision("ask", "level", "It is dear."))])
-def test_the_tape_hears_what_the_world_answers(question):
-    """A question and its answer are taken down, blocking and awaiting, with whether it must be asked again."""
+def test_a_question_and_its_answer_are_recorded(question):
+    """A question and its answer are recorded, blocking and awaited."""
     answer = Approved("c1", "once")
     with active(Notebook()) as _:
         notebook = recording.TAPE.get()
@@ -142,8 +142,8 @@ def test_the_tape_hears_what_the_world_answers(question):
     assert recording.TAPE.get() is None
 
 
-def test_the_tape_hears_an_error_of_the_model():
-    """A ModelError is an answer: it is taken down and raised, blocking, awaiting and streaming."""
+def test_a_model_error_is_recorded():
+    """A ModelError is recorded and raised, blocking, awaited and streaming."""
     notebook, error = Notebook(), RateLimited("Slow down.")
     with active(notebook):
         with pytest.raises(RateLimited):
@@ -157,16 +157,16 @@ def test_the_tape_hears_an_error_of_the_model():
     assert notebook.heard == [(0, REQUEST, error, False)] * 4
 
 
-def test_other_errors_are_no_answers():
-    """What is raised besides a ModelError is not taken down."""
+def test_other_errors_are_not_recorded():
+    """Exceptions other than ModelError are not recorded."""
     notebook = Notebook()
     with active(notebook), pytest.raises(ZeroDivisionError):
         recording.taped(CALL, lambda: 1 // 0)
     assert notebook.heard == []
 
 
-def test_what_is_asked_meanwhile_is_told_apart():
-    """What a tool asks while it runs, in threads that copy the context too, is heard as a part of its answer."""
+def test_nested_questions_are_recorded():
+    """A question asked by a running tool, even in another thread, is recorded as nested."""
     notebook = Notebook()
 
     def ask():
@@ -184,8 +184,8 @@ def test_what_is_asked_meanwhile_is_told_apart():
 EVENTS = (ReasoningDelta("Think."), TextDelta("Hi "), TextDelta("there."), ResponseReceived(RESPONSE))
 
 
-def test_a_stream_is_heard_once_and_whole():
-    """The pieces of a stream go through as they come, and its response is taken down."""
+def test_a_stream_is_recorded_once():
+    """The events of a stream are passed on, and its response is recorded once."""
     notebook = Notebook()
     with active(notebook):
         assert tuple(recording.taped_stream(REQUEST, lambda: stream(*EVENTS))) == EVENTS
@@ -193,8 +193,8 @@ def test_a_stream_is_heard_once_and_whole():
     assert notebook.heard == [(0, REQUEST, RESPONSE, False)] * 2
 
 
-def test_a_stream_that_is_left_is_heard_as_far_as_it_came():
-    """Of a stream that is left early the text so far is taken down, as an answer that was cut."""
+def test_a_closed_stream_is_recorded_as_truncated():
+    """The text received before a stream was closed is recorded as a truncated response."""
     notebook = Notebook()
     with active(notebook):
         pieces = recording.taped_stream(REQUEST, lambda: stream(*EVENTS))
@@ -206,7 +206,7 @@ def test_a_stream_that_is_left_is_heard_as_far_as_it_came():
 
 
 def test_a_stream_need_not_be_a_generator():
-    """Any iterator of events is heard."""
+    """A stream can be any iterator of events."""
     notebook = Notebook()
 
     class Once:
@@ -229,8 +229,8 @@ def test_a_stream_need_not_be_a_generator():
     assert notebook.heard == [(0, REQUEST, RESPONSE, False)] * 2
 
 
-def test_a_recorded_answer_is_given_without_asking():
-    """In a replay the world is not asked; a stream gives each piece whole."""
+def test_a_recorded_answer_is_returned():
+    """A replay returns recorded answers without executing anything."""
     pieces = [
         ReasoningDelta("Think."),
         TextDelta("Hi there."),
@@ -253,8 +253,8 @@ def test_a_recorded_error_is_raised():
         recording.taped(REQUEST, refuse)
 
 
-def test_what_is_given_up_has_the_error_for_its_answer():
-    """A question that is given up is answered by the error, also when it is put only then; no later answer counts."""
+def test_an_abandoned_attempt_records_the_error():
+    """A question in an abandoned attempt is answered by the error, and later answers are ignored."""
     recorder, error = Notebook(), RateLimited("Too late.")
     with active(recorder), recording.attempted() as attempt:
         before = attempt.asked(REQUEST)
@@ -268,7 +268,7 @@ def test_what_is_given_up_has_the_error_for_its_answer():
 
 
 def test_an_attempt_passes_everything_on():
-    """An attempt is the tape that is active where it is made, in all but what is given up."""
+    """An attempt passes all calls to the active tape."""
     with active(Notebook()):
         notebook = recording.TAPE.get()
         with recording.attempted() as attempt:
@@ -281,8 +281,8 @@ def test_an_attempt_passes_everything_on():
         assert attempt.give_up(RateLimited("Nobody hears it."))
 
 
-def test_parts_of_a_program_have_watches_of_their_own():
-    """What goes on side by side is told apart by the names of its parts, however deep."""
+def test_parts_of_a_program_have_separate_clocks():
+    """Concurrent parts of a program have separate clocks named by their nested scopes."""
 
     class Named(Recording):
         """A tape that notes for which part a watch was made."""
@@ -291,7 +291,7 @@ def test_parts_of_a_program_have_watches_of_their_own():
             self.parts = []
 
         def watch(self, part="", /):
-            """Note the part."""
+            """Record the part."""
             self.parts.append(part)
             return super().watch(part)
 

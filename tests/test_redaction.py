@@ -93,7 +93,7 @@ def filled(shape):
 
 @pytest.mark.for_each("shape", SHAPES["keys"] + SHAPES["glued"])
 def test_keys_of_many_providers_are_hidden(shape):
-    """A key as a provider makes it is hidden in prose, settings and JSON, also behind a word."""
+    """Keys of many providers are redacted in prose, settings and JSON, also after a prefix."""
     secret = filled(shape)
     random_part = max(re.findall(r"[A-Za-z0-9]+", secret.split("sig=")[-1]), key=len)
     for text in (f"before {secret} after", f"KEY={secret}\n", json.dumps({"a": f"x\n{secret}"}), f"({secret})"):
@@ -103,14 +103,14 @@ def test_keys_of_many_providers_are_hidden(shape):
 
 
 @pytest.mark.for_each("shape", SHAPES["harmless"])
-def test_hashes_ids_and_names_are_left_alone(shape):
-    """Digests, UUIDs, base64 and names that begin a little like keys stay as they are."""
+def test_hashes_ids_and_names_are_unchanged(shape):
+    """Digests, UUIDs, base64 and names that start like keys are unchanged."""
     text = f"see {filled(shape)} there"
     assert redact(text) == text
 
 
-def test_large_random_data_is_left_alone():
-    """In pictures and digests only chance has what looks like a key."""
+def test_large_random_data_is_not_redacted():
+    """Random data is not redacted."""
     chance = random.Random(7)
     data = chance.randbytes(300_000)
     for text in (b64encode(data).decode(), urlsafe_b64encode(data).decode(), data.hex()):
@@ -118,8 +118,8 @@ def test_large_random_data_is_left_alone():
 
 
 @pytest.mark.for_each("secret", SECRETS)
-def test_known_shapes_of_keys_are_hidden(secret):
-    """A key of a known shape is replaced by what it was, wherever it stands."""
+def test_known_key_formats_are_redacted(secret):
+    """A key of a known format is redacted."""
     hidden = redact(f"before {secret} after")
     assert secret not in hidden
     assert hidden.startswith("before ")
@@ -128,8 +128,8 @@ def test_known_shapes_of_keys_are_hidden(secret):
 
 
 @pytest.mark.for_each("text", HARMLESS)
-def test_other_texts_are_left_alone(text):
-    """Prose, code and hashes that only look a little like keys stay as they are."""
+def test_other_texts_are_unchanged(text):
+    """Prose, code and hashes that resemble keys are unchanged."""
     assert redact(text) == text
 
 
@@ -146,15 +146,15 @@ def test_other_texts_are_left_alone(text):
         ("api_key: '0123456789abcdef0123'", "0123456789abcdef0123"),
     ],
 )
-def test_secrets_are_told_by_what_stands_before_them(text, secret):
-    """Passwords in addresses, bearer tokens and assigned keys are hidden, and the rest stays readable."""
+def test_secrets_are_detected_by_their_context(text, secret):
+    """Passwords in URLs, bearer tokens and assigned keys are redacted."""
     hidden = redact(text)
     assert secret not in hidden
     assert hidden[:5] == text[:5]
 
 
-def test_values_of_secret_variables_are_hidden(monkeypatch):
-    """The very values that the environment keeps under names of secrets are hidden in any text."""
+def test_values_of_secret_variables_are_redacted(monkeypatch):
+    """Values of secret environment variables are redacted in any text."""
     monkeypatch.setenv("SHOP_PASSWORD", "swordfish-77")
     monkeypatch.setenv("SHOP_AUTHOR", "Jane-Doe-77")
     monkeypatch.setenv("SHOP_TOKEN_FILE", "/run/shop/token-77")
@@ -192,8 +192,8 @@ WRITTEN = {
         *("line1abc9\nline2def8", "<b>&'9876abcd", "s3cr3t~~~???>>>"),
     ],
 )
-def test_values_are_hidden_as_others_write_them(secret, way, monkeypatch):
-    """The value of a secret variable is hidden where it is quoted or encoded, be it with other text."""
+def test_encoded_values_are_redacted(secret, way, monkeypatch):
+    """The value of a secret variable is redacted when it is quoted or encoded."""
     monkeypatch.setenv("SHOP_PASSWORD", secret)
     text = WRITTEN[way](secret)
     assert text not in redact(f"It is {text} indeed.")
@@ -201,8 +201,8 @@ def test_values_are_hidden_as_others_write_them(secret, way, monkeypatch):
 
 
 @pytest.mark.parametrize("other", ["swordfish-97", "swordFish-77", "sword-fish77"])
-def test_other_values_are_left_alone_however_they_are_written(other, monkeypatch):
-    """What is no secret is told as it is, quoted or encoded."""
+def test_other_values_are_unchanged(other, monkeypatch):
+    """Values that are not secret are unchanged, quoted or encoded."""
     monkeypatch.setenv("SHOP_PASSWORD", "swordfish-77")
     texts = [write(other) for write in WRITTEN.values()]
     assert [redact(text) for text in texts] == texts
@@ -210,8 +210,8 @@ def test_other_values_are_left_alone_however_they_are_written(other, monkeypatch
 
 @pytest.mark.parametrize("name", ["DB_PASS", "DB_PWD", "MYSQL_PWD", "PASS"])
 @pytest.mark.parametrize("blank", ["", " ", "\n"])
-def test_passwords_are_known_by_short_names(name, blank, monkeypatch):
-    """A password is known by the usual short names of its variable, and blanks around it are no part of it."""
+def test_passwords_are_detected_by_short_names(name, blank, monkeypatch):
+    """A password is detected by common short variable names, ignoring surrounding whitespace."""
     monkeypatch.setenv(name, f"swordfish-77{blank}")
     assert "swordfish" not in redact("log in with swordfish-77!")
 
@@ -231,8 +231,8 @@ def test_passwords_are_known_by_short_names(name, blank, monkeypatch):
         ("OLDPWD", "swordfish-77"),
     ],
 )
-def test_settings_about_secrets_are_no_secrets(name, value, monkeypatch):
-    """What names, locates or describes a secret is not hidden, for it stands in many a text."""
+def test_settings_about_secrets_are_not_redacted(name, value, monkeypatch):
+    """Variables that name, locate or describe a secret are not redacted."""
     monkeypatch.setenv(name, value)
     assert redact(f"see {value} there") == f"see {value} there"
 
@@ -247,21 +247,21 @@ def test_settings_about_secrets_are_no_secrets(name, value, monkeypatch):
         ("SENTRY_DSN", "https://0123abcd@sentry.example/1"),
     ],
 )
-def test_secrets_that_look_like_names_are_hidden(name, value, monkeypatch):
-    """A password of words with dots, a key that begins with a slash and an address with a user stay secrets."""
+def test_secrets_that_look_like_names_are_redacted(name, value, monkeypatch):
+    """Dotted passwords, keys that start with a slash and URLs with a user are redacted."""
     monkeypatch.setenv(name, value)
     assert value not in redact(f"see {value} there")
 
 
-def test_short_and_plain_values_are_not_searched_for(monkeypatch):
-    """A variable that is set to a word such as `enabled` does not blank that word everywhere."""
+def test_common_words_are_not_redacted(monkeypatch):
+    """A secret variable with a common word as its value is not redacted."""
     monkeypatch.setenv("SHOP_TOKEN", "enabled")
     monkeypatch.setenv("SHOP_KEY", "disabled")
     assert redact("enabled or disabled") == "enabled or disabled"
 
 
-def test_values_are_redacted_however_deep():
-    """Texts inside dictionaries, lists and tuples are redacted in a copy; what holds no secret is the same object."""
+def test_nested_values_are_redacted():
+    """Strings in nested containers are redacted in a copy, and values without secrets are not copied."""
     value = {"a": [1, ("x", SECRETS[0])], "b": None}
     hidden = redact_value(value)
     assert SECRETS[0] not in repr(hidden)
@@ -337,7 +337,7 @@ RECORDS = {
 
 @pytest.mark.for_each("kind", RECORDS)
 def test_records_are_redacted_like_dictionaries(kind):
-    """A record comes back as one of its class, without the key, and the original keeps it."""
+    """A record is redacted in a copy of the same class."""
     value, key_in = RECORDS[kind]
     result = Tool(lambda: value, "leak", "Leak.").invoke({}).value
     assert type(result) is (dict if kind == "proxy" else type(value))
@@ -356,13 +356,13 @@ def test_records_are_redacted_like_dictionaries(kind):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_records_without_secrets_are_the_same_objects(value):
-    """Where nothing is to be hidden, nothing is copied."""
+def test_records_without_secrets_are_not_copied(value):
+    """Records without secrets are not copied."""
     assert redact_value(value) is value
 
 
-def test_record_that_cannot_be_copied_is_told_as_text():
-    """A record that is made in a way of its own is shown as its text rather than with its key."""
+def test_a_record_that_cannot_be_copied_is_redacted_as_text():
+    """A dataclass that cannot be copied is redacted as text."""
 
     @dataclasses.dataclass
     class Own:
@@ -375,15 +375,15 @@ def test_record_that_cannot_be_copied_is_told_as_text():
     assert redact_value(Own(KEY)) == redact(str(Own(KEY)))
 
 
-def test_cycles_and_depths_are_survived():
-    """A value that contains itself, or nests without end, is redacted as far as it can be shown."""
+def test_recursive_values_are_redacted():
+    """Recursive and deeply nested values are redacted without an error."""
     value: list = [SECRETS[0]]
     value.append(value)
     assert redact_value(value)[0] != SECRETS[0]
 
 
-def test_results_of_tools_hold_no_secrets():
-    """What a tool returns or raises is told without secrets; calling it directly gives the function's own value."""
+def test_results_of_tools_are_redacted():
+    """Secrets in results and errors of a tool are redacted, but not if it is called directly."""
 
     def leak(how: str) -> dict:
         """Leak."""
@@ -420,21 +420,21 @@ ALMOST_KEYS = [
 
 
 @pytest.mark.for_each("piece", ALMOST_KEYS, ids=lambda piece: piece[:32])
-def test_long_texts_are_read_in_linear_time(piece):
-    """A long text that almost looks like keys everywhere takes a moment, not seconds."""
+def test_long_texts_are_processed_in_linear_time(piece):
+    """A long text that resembles keys is processed in linear time."""
     started = time.process_time()
     redact(piece * (50_000 // len(piece)))
     assert time.process_time() - started < 3
 
 
-def test_very_large_values_are_redacted_as_far_as_they_are_told():
-    """Work on a value is bounded: beyond a hundred thousand parts the rest is left to the text that is told."""
+def test_the_start_of_a_very_large_value_is_redacted():
+    """The start of a very large value is redacted."""
     value = [SECRETS[0], *range(200_000)]
     assert redact_value(value)[0] != SECRETS[0]
 
 
-def test_a_secret_that_a_text_does_not_hold_changes_nothing(monkeypatch):
-    """Values of secret variables are hidden in the texts that hold them, and nothing in others."""
+def test_texts_without_a_secret_are_unchanged(monkeypatch):
+    """Only texts that contain a secret value are changed."""
     monkeypatch.setenv("SERVICE_TOKEN", "correct-horse-battery")
     assert redact("The horse is correct, and the staple has a battery.") == (
         "The horse is correct, and the staple has a battery."

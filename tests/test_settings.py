@@ -13,7 +13,7 @@ from agentkit.settings import Secret
 
 
 def test_empty_variables_count_as_unset(monkeypatch):
-    """A variable that is empty or blank is as good as none, and blanks around a value are no part of it."""
+    """Empty variables count as unset, and surrounding whitespace is removed."""
     monkeypatch.setenv("AGENTKIT_MODEL", " gpt-6\n")
     monkeypatch.setenv("OPENAI_API_KEY", "")
     monkeypatch.setenv("OPENAI_BASE_URL", "  ")
@@ -23,7 +23,7 @@ def test_empty_variables_count_as_unset(monkeypatch):
 
 
 def test_empty_variables_are_listed(monkeypatch):
-    """Our variables that are set but empty are listed, other programs' are not."""
+    """Empty variables of agentkit are listed, and those of other programs are not."""
     for name in os.environ:
         if name.startswith(("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_")):
             monkeypatch.delenv(name)
@@ -36,19 +36,19 @@ def test_empty_variables_are_listed(monkeypatch):
 @pytest.mark.parametrize(
     "show", [str, repr, "{}".format, "{!s:>20}".format, lambda secret: f"%s %r {secret}" % (secret, secret)]
 )
-def test_a_secret_shows_in_no_text(show):
-    """A secret is shown as stars, however it is put into a text."""
+def test_a_secret_is_masked_in_text(show):
+    """A secret is masked in any string formatting."""
     assert "s3cret" not in show(Secret("s3cret"))
 
 
-def test_a_secret_is_no_json():
-    """A secret cannot be written as JSON by mistake."""
+def test_a_secret_is_not_serialized_as_json():
+    """A secret cannot be serialized as JSON."""
     with pytest.raises(TypeError):
         json.dumps({"key": Secret("s3cret")})
 
 
 def test_a_secret_is_revealed_only_on_request():
-    """A secret gives its value to who asks for it, is equal to itself only, and can be copied and pickled."""
+    """A secret has `reveal`, is compared by value, and can be copied and pickled."""
     secret = Secret("s3cret")
     assert secret.reveal() == "s3cret"
     assert secret == Secret("s3cret") == copy.deepcopy(secret) == ForkingPickler.loads(ForkingPickler.dumps(secret))
@@ -67,8 +67,8 @@ def test_a_secret_is_revealed_only_on_request():
         ("", "nothing", "nothing"),
     ],
 )
-def test_a_secret_is_struck_out_of_a_text(value, text, expected):
-    """A secret is struck out wherever it stands; a short one only as a word of its own."""
+def test_a_secret_is_removed_from_a_text(value, text, expected):
+    """A secret is removed from a text, a short one only as a separate word."""
     assert Secret(value).scrub(text) == expected
 
 
@@ -83,8 +83,8 @@ def test_a_secret_is_struck_out_of_a_text(value, text, expected):
         ("linux", {"AGENTKIT_STATE": "/y", "XDG_STATE_HOME": "/x"}, "/y"),
     ],
 )
-def test_state_has_the_folder_of_the_platform(platform, variables, folder, monkeypatch):
-    """What outlives a process is kept where the platform keeps such things, or where a variable says."""
+def test_the_state_folder_depends_on_the_platform(platform, variables, folder, monkeypatch):
+    """The state folder depends on the platform and on environment variables."""
     for name in ("AGENTKIT_STATE", "XDG_STATE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
@@ -101,8 +101,8 @@ def test_state_has_the_folder_of_the_platform(platform, variables, folder, monke
         ("win32", {"APPDATA": "/y"}, "/y/agentkit/config.toml"),
     ],
 )
-def test_settings_are_in_the_folder_of_the_platform(platform, variables, file, monkeypatch):
-    """A user's own settings are where the platform keeps such files."""
+def test_the_settings_folder_depends_on_the_platform(platform, variables, file, monkeypatch):
+    """The settings folder depends on the platform."""
     for name in ("XDG_CONFIG_HOME", "APPDATA"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
@@ -110,8 +110,8 @@ def test_settings_are_in_the_folder_of_the_platform(platform, variables, file, m
     assert settings.settings_file(platform) == Path(file).expanduser()
 
 
-def test_secret_values_are_told_longest_first(monkeypatch):
-    """The values of secret variables come without blanks around them, the longest first, and each once."""
+def test_secret_values_are_sorted_by_length(monkeypatch):
+    """Secret values are stripped, unique and sorted by length, longest first."""
     monkeypatch.setenv("SHOP_PASS", "swordfish-77\n")
     monkeypatch.setenv("SHOP_PWD", "swordfish-77")
     monkeypatch.setenv("SHOP_TOKEN", "swordfish-77-and-more")
@@ -123,7 +123,7 @@ class Terminal:
     """A stream that a person reads."""
 
     def isatty(self):
-        """It is a terminal."""
+        """Return True."""
         return True
 
 
@@ -131,8 +131,8 @@ class Terminal:
     ("variables", "coloured"),
     [({}, True), ({"TERM": "dumb"}, False), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb", "FORCE_COLOR": "1"}, True)],
 )
-def test_a_terminal_has_colour(variables, coloured, monkeypatch):
-    """Colours are for terminals that can show them, unless NO_COLOR is set; FORCE_COLOR is for all."""
+def test_colours_depend_on_the_terminal(variables, coloured, monkeypatch):
+    """Colours depend on the terminal, NO_COLOR and FORCE_COLOR."""
     for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
@@ -140,6 +140,6 @@ def test_a_terminal_has_colour(variables, coloured, monkeypatch):
     assert settings.has_colour(Terminal()) is coloured
 
 
-def test_no_stream_is_no_terminal():
-    """A process may have no stream at all."""
+def test_a_missing_stream_is_not_a_terminal():
+    """A missing stream is not a terminal."""
     assert not settings.is_terminal(None)

@@ -30,7 +30,7 @@ def test_closest_name(name, cutoff, found):
 
 
 def helper():
-    """An agent without lines."""
+    """Return an agent without scripted lines."""
     return Agent("helper", llm=ScriptedLLM())
 
 
@@ -95,7 +95,7 @@ def test_unknown_attribute_of_an_agent():
 
 
 def test_unknown_name_of_the_package():
-    """A name that no module of agentkit has is missing, as in any module."""
+    """An unknown attribute of the package raises an AttributeError."""
     import agentkit
 
     with pytest.raises(AttributeError, match="module 'agentkit' has no attribute 'nothing_of_the_kind'"):

@@ -19,7 +19,7 @@ RUSSIAN = next(row["text"] for row in ROWS if row["encoding"] == "cp1251")
 
 @pytest.mark.for_each(("encoding", "text"), [(row["encoding"], row["text"]) for row in ROWS])
 def test_encoding_is_detected(encoding, text):
-    """Texts of many languages are read as their authors wrote them; legacy encodings are named with a confidence."""
+    """Texts in many languages are decoded, and legacy encodings are reported with a confidence."""
     decoded = decode_text(text.encode(encoding))
     assert decoded.text == text
     assert ("confidence of" in decoded.note) is not encoding.startswith(("utf-16", "iso2022"))
@@ -29,7 +29,7 @@ def test_encoding_is_detected(encoding, text):
 @pytest.mark.parametrize("line", [1, 3])
 @pytest.mark.parametrize("damage", [b"\xff", b"\xe9", b"\xc3"])
 def test_one_bad_byte_leaves_the_rest(line, damage):
-    """A UTF-8 text with a damaged byte keeps its other characters, and the note names the line."""
+    """A damaged byte in UTF-8 preserves the other characters, and the note contains the line."""
     lines = ["Grüße aus Köln", "Đường phố", "日本語"]
     lines[line - 1] += "\0"
     decoded = decode_text("\n".join(lines).encode().replace(b"\0", damage + b" "))
@@ -38,7 +38,7 @@ def test_one_bad_byte_leaves_the_rest(line, damage):
 
 
 def test_text_cut_in_its_last_character_is_read():
-    """A whole file that ends within a character has a note; the beginning of a longer file has none."""
+    """A whole file that ends within a character has a note, and the start of a longer file has none."""
     content = "Cà phê sữa đá".encode()[:-1]
     assert decode_text(content).text == "Cà phê sữa đ\ufffd"
     assert "1 damaged character" in decode_text(content).note
@@ -61,7 +61,7 @@ def test_text_cut_in_its_last_character_is_read():
     ],
 )
 def test_binary_content_is_not_text(content):
-    """Programs, pictures and other binary data are no text in any encoding."""
+    """Binary content is not decoded as text."""
     assert decode_text(content) is None
 
 
@@ -75,8 +75,8 @@ def test_binary_content_is_not_text(content):
         (codecs.BOM_UTF8 + b"a\xff\xc3\xa9", "a\ufffdé", "utf-8"),
     ],
 )
-def test_little_evidence_means_western_text(content, text, encoding):
-    """With one letter to go by, a text is Western European; a mark or valid escapes are needed for the rest."""
+def test_little_evidence_means_western_european(content, text, encoding):
+    """With little evidence a text is decoded as Western European."""
     decoded = decode_text(content)
     assert (decoded.text, decoded.encoding) == (text, encoding)
 
@@ -99,14 +99,14 @@ def test_file_tools_read_and_keep_legacy_files(tmp_path):
 
 
 def test_file_that_would_change_by_decoding_is_not_edited(tmp_path):
-    """A file whose bytes are not the same after decoding and encoding is not edited."""
+    """A file that does not round-trip through its encoding is not edited."""
     (tmp_path / "odd.txt").write_bytes(codecs.BOM_UTF16_LE + b"a\0\x00\xd8b\0")
     result = edit_file_in(Workspace(tmp_path))(path="odd.txt", old_text="a", new_text="c")
     assert "cannot be edited" in result["error"]
 
 
-def test_home_folder_is_judged_at_its_real_place(tmp_path, monkeypatch):
-    """`~` is the user's home: outside of the workspace it is denied, inside it is read, and no folder `~` is made."""
+def test_home_folder_is_expanded(tmp_path, monkeypatch):
+    """`~` is the home folder, which is read inside the workspace and denied outside of it."""
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "ws").mkdir()
     (tmp_path / "ws" / "a.txt").write_text("x")
@@ -127,7 +127,7 @@ def test_knowledge_states_the_detected_encoding(tmp_path):
 
 
 def test_character_that_an_encoding_lacks_is_refused():
-    """A text in a legacy encoding takes no character that the encoding lacks."""
+    """A character that a legacy encoding lacks is rejected."""
     with pytest.raises(ToolError, match=r"cp1252, which has no '世'"):
         decode_text(b"caf\xe9").encode("世")
 
@@ -142,8 +142,8 @@ def test_character_that_an_encoding_lacks_is_refused():
         (codecs.BOM_UTF8 + "Grüße \ufffd".encode(), "Grüße \ufffd", ""),
     ],
 )
-def test_damaged_unicode_is_read_with_a_note(content, text, note):
-    """Unicode whose end is cut off, or with other bytes in it, is read, and the note counts what is lost."""
+def test_damaged_unicode_is_decoded_with_a_note(content, text, note):
+    """Damaged Unicode is decoded with a note about what was lost."""
     decoded = decode_text(content)
     assert decoded.text == text
     assert note in decoded.note
@@ -151,12 +151,12 @@ def test_damaged_unicode_is_read_with_a_note(content, text, note):
 
 
 def test_text_with_a_few_zeros_is_not_utf16():
-    """ASCII with some zeros is binary, and not Chinese in UTF-16."""
+    """ASCII text with some zero bytes is binary and not UTF-16."""
     assert decode_text(b"abc\0def\n" * 10) is None
 
 
 def test_a_lazy_pattern_is_compiled_on_first_use():
-    """Nothing is compiled before the first search, not even to find a fault; then it works like any other pattern."""
+    """A pattern is compiled on the first search and not before."""
     faulty = lazy_pattern("(")
     assert faulty.pattern == "("
     with pytest.raises(re.error):

@@ -17,7 +17,7 @@ from agentkit.text_encoding import sentence, split_lines
     ],
 )
 def test_lines_end_at_line_feeds(text, lines):
-    """A line ends at a line feed, with a carriage return before it or without, and nowhere else."""
+    """A line ends at a line feed, with or without a carriage return, and nowhere else."""
     assert split_lines(text) == lines
     assert "".join(split_lines(text, keepends=True)) == text
     assert len(split_lines(text, keepends=True)) == len(lines)
@@ -27,5 +27,5 @@ def test_lines_end_at_line_feeds(text, lines):
     ("text", "ended"), [("no", "no."), ("No!", "No!"), ("no. ", "no."), ("", ""), ('"no"', '"no"'), ("нет", "нет.")]
 )
 def test_sentences_end(text, ended):
-    """A text becomes a sentence, so that another can follow it."""
+    """A full stop is added to a text that does not end a sentence."""
     assert sentence(text) == ended

@@ -40,13 +40,13 @@ SMALL, LARGE = (Tariff("openai", "gpt-a", "", over) for over in (0, 200_000))
 
 
 def figures(usage):
-    """The counts of a usage, in order."""
+    """Return the counts of a usage in order."""
     return astuple(usage)[:7]
 
 
 @given(SUMS, SUMS, SUMS)
 def test_sums_do_not_depend_on_order(one, two, three):
-    """What requests cost adds up field by field, in whatever order."""
+    """The sum of usages does not depend on their order."""
     assert one + two == two + one
     assert hash(one + two) == hash(two + one)
     assert (one + two) + three == one + (two + three)
@@ -54,22 +54,22 @@ def test_sums_do_not_depend_on_order(one, two, three):
 
 
 @given(SUMS)
-def test_nothing_adds_nothing(usage):
-    """A usage of nothing changes no sum, so that usages can be summed."""
+def test_an_empty_usage_does_not_change_a_sum(usage):
+    """Adding an empty usage does not change a sum."""
     assert usage + Usage() == usage
     assert sum([usage, usage], Usage()) == usage + usage
 
 
-def test_requests_without_figures():
-    """What nobody knows the figures of counts as requests, and none of them as nothing."""
+def test_unreported_requests_are_counted():
+    """Requests without reported usage are counted as unreported."""
     assert unreported(2, SMALL) == Usage(requests=2, unreported=2, tariff=SMALL)
     assert unreported(2, SMALL).tariff is SMALL
     assert unreported(0, SMALL) is NO_USAGE
 
 
 @given(st.lists(USAGES, max_size=6))
-def test_a_sum_keeps_what_each_tariff_was_used_for(usages):
-    """A sum over several models has one part for each tariff, and the parts are the sum."""
+def test_a_sum_has_a_part_for_each_tariff(usages):
+    """The sum of usages with several tariffs has a part for each tariff."""
     total = sum(usages, Usage())
     used = {usage.tariff for usage in usages if usage != Usage()}
     assert {part.tariff for part in total.by_tariff} == used
@@ -80,14 +80,14 @@ def test_a_sum_keeps_what_each_tariff_was_used_for(usages):
 
 
 def test_one_tariff_needs_no_parts():
-    """Requests to one model add up to one usage under its tariff."""
+    """The sum of usages with one tariff has that tariff and no parts."""
     usage = Usage(10, 5, requests=1).under(SMALL)
     assert usage + usage == Usage(20, 10, requests=2, tariff=SMALL)
     assert Usage().by_tariff == ()
 
 
 def test_total_counts_nothing_twice():
-    """Cached tokens are part of the input and reasoning tokens of the output: the total is input and output."""
+    """The total is the input and output tokens, which include cached and reasoning tokens."""
     usage = Usage(input_tokens=10, output_tokens=5, cached_tokens=8, reasoning_tokens=3, requests=1, written_tokens=2)
     assert usage.total_tokens == 15
 
@@ -96,7 +96,7 @@ def test_total_counts_nothing_twice():
     ("input_tokens", "over"), [(0, 0), (32_000, 0), (32_001, 32_000), (272_000, 256_000), (10**7, LONG_REQUESTS[-1])]
 )
 def test_a_request_is_charged_by_its_length(input_tokens, over):
-    """The tariff of a request says which of the lengths it exceeds above which providers charge more."""
+    """The tariff of a request contains the length tier that it exceeds."""
     tariff = Tariff("openai", "gpt-a", price=TIERED).of_request("gpt-a-2026", input_tokens)
     assert tariff == Tariff("openai", "gpt-a", "gpt-a-2026", over, TIERED)
 
@@ -105,12 +105,12 @@ def test_a_request_is_charged_by_its_length(input_tokens, over):
     ("served", "text"), [("", "azure:mine"), ("mine", "azure:mine"), ("gpt-a", "azure:mine (gpt-a)")]
 )
 def test_a_tariff_names_provider_and_model(served, text):
-    """A tariff reads as provider and model, with the model that really served where that has another name."""
+    """A tariff is shown as provider and model, with the served model if it differs."""
     assert str(Tariff("azure", "mine", served)) == text
 
 
 def test_each_kind_of_token_has_its_price():
-    """Input, cached input, input written to the cache and output are charged each at its own rate."""
+    """Input, cached input, cache writes and output are charged at separate rates."""
     price = Price(1, 10, 0.1, written=1.25)
     assert price.dollars(1_000_000, 0) == 1
     assert price.dollars(1_000_000, 0, 1_000_000) == pytest.approx(0.1)
@@ -119,18 +119,18 @@ def test_each_kind_of_token_has_its_price():
     assert price.dollars(1_000_000, 100_000, 400_000, 200_000) == pytest.approx(0.4 + 0.04 + 0.25 + 1)
 
 
-def test_without_prices_of_their_own_cached_and_written_input_cost_what_input_costs():
-    """A price list that says nothing of the cache charges all input alike."""
+def test_cached_input_costs_the_input_price_by_default():
+    """Without cache prices all input is charged at the input price."""
     assert Price(1, 10).dollars(1_000_000, 0, 400_000, 200_000) == 1
 
 
-def test_a_server_that_miscounts_never_pays():
-    """More cached than sent tokens are taken for what was sent."""
+def test_cached_tokens_are_limited_to_sent_tokens():
+    """Cached tokens are limited to the number of sent tokens."""
     assert Price(1, 10, 0.5).dollars(1_000_000, 0, 5_000_000, 5_000_000) == 0.5
 
 
-def test_a_long_request_is_dearer_as_a_whole():
-    """Above the start of a tier its price holds for the whole request."""
+def test_a_tier_price_applies_to_the_whole_request():
+    """A request above the start of a tier is charged at its price as a whole."""
     assert TIERED.dollars(200_000, 0) == pytest.approx(0.2)
     assert TIERED.dollars(200_001, 0) == pytest.approx(0.400002)
     assert TIERED.at(200_000) == Price(1, 10, 0.1, written=1.25)
@@ -138,8 +138,8 @@ def test_a_long_request_is_dearer_as_a_whole():
     assert Price(1, 2).at(10**9) == Price(1, 2)
 
 
-def test_many_short_requests_are_no_long_one():
-    """A sum is charged request by request: short ones stay cheap however many tokens they come to."""
+def test_tiered_prices_apply_to_each_request():
+    """Tiered prices apply to each request and not to the sum of requests."""
     short = Usage(1_000_000, 0, requests=10).under(SMALL)
     long = Usage(1_000_000, 0, requests=4).under(LARGE)
     assert TIERED.dollars_of(short) == 1
@@ -160,7 +160,7 @@ TIERED_PRICES = st.builds(
 
 @given(PRICES, TIERS, TOKENS, TOKENS, st.tuples(TOKENS, TOKENS))
 def test_the_worst_case_is_never_exceeded(price, tiers, input_tokens, output_tokens, of_cache):
-    """No request of at most so many tokens costs more than the worst case, whatever its cache and its tier."""
+    """No request costs more than the worst case, whatever its cache and tier."""
     rates = {"cached": price.cached, "written": price.written}
     tiered = Price(price.input, price.output, **rates, tiers=tuple(sorted(tiers, key=lambda tier: tier[0])))
     worst = tiered.worst_case(input_tokens, output_tokens)
@@ -170,14 +170,14 @@ def test_the_worst_case_is_never_exceeded(price, tiers, input_tokens, output_tok
 
 
 @given(st.lists(TIERED_PRICES, min_size=1, max_size=3), TOKENS, TOKENS)
-def test_the_dearest_of_several(prices, input_tokens, output_tokens):
-    """What any of several may charge is never more than the dearest of them, at its worst."""
+def test_the_most_expensive_of_several_prices(prices, input_tokens, output_tokens):
+    """No price of several costs more than the most expensive of them."""
     worst = dearest(prices).worst_case(input_tokens, output_tokens)
     assert all(price.worst_case(input_tokens, output_tokens) <= worst * (1 + 1e-9) for price in prices)
 
 
-def test_the_dearest_of_one():
-    """One price is itself."""
+def test_the_most_expensive_of_one_price():
+    """The most expensive of one price is the price itself."""
     assert dearest([TIERED]) is TIERED
 
 
@@ -191,13 +191,13 @@ def test_the_dearest_of_one():
     ],
 )
 def test_free_is_what_never_costs_anything(price, is_free):
-    """A price is free when every kind of token costs nothing, in requests of any length."""
+    """A price is free if every kind of token costs nothing at any length."""
     assert price.is_free is is_free
 
 
 @pytest.mark.parametrize("rate", [-1, math.nan, math.inf, "1", True, None])
-def test_a_price_is_a_number(rate):
-    """A price that is negative, not finite or no number is refused, with its name."""
+def test_an_invalid_price_is_rejected(rate):
+    """A negative, infinite or non-numeric price raises an error with its name."""
     with pytest.raises(ConfigError, match=r"Price\(output=\) takes US dollars per million tokens"):
         Price(1, rate)
 
@@ -216,43 +216,43 @@ def test_a_price_is_a_number(rate):
         (None, "unknown"),
     ],
 )
-def test_a_cost_says_what_it_is_worth(cost, text):
-    """A cost is told as an estimate with its source and date, a lower bound as such, and what is unknown as unknown."""
+def test_a_cost_is_shown_with_its_source(cost, text):
+    """A cost is shown as an estimate with its source and date, a lower bound or unknown."""
     assert shown_cost(cost) == text
 
 
 @pytest.mark.for_each("name", ["tool_calls", "input_tokens", "repeated_calls"])
 @pytest.mark.for_each("value", [0, -1, 1.5, True, "3"])
-def test_a_limit_of_things_is_a_whole_number(name, value):
-    """A limit on what is counted takes a whole number of at least 1."""
+def test_a_limit_on_a_count_must_be_an_integer(name, value):
+    """A limit on a count must be a positive integer."""
     with pytest.raises(ConfigError, match=rf"Limits\({name}=\) takes a whole number of at least 1"):
         Limits(**{name: value})
 
 
 @pytest.mark.for_each("name", ["cost", "seconds"])
 @pytest.mark.for_each("value", [0, -0.5, math.nan, math.inf, True, "3"])
-def test_a_limit_of_money_or_time_is_a_number(name, value):
-    """A limit on what is measured takes a number above 0."""
+def test_a_limit_on_cost_or_time_must_be_positive(name, value):
+    """A limit on cost or time must be a positive number."""
     with pytest.raises(ConfigError, match=rf"Limits\({name}=\) takes a number above 0"):
         Limits(**{name: value})
 
 
 def test_limits_can_be_set_and_lifted():
-    """Limits take numbers, None for no limit, and what to reckon with when a price is unknown."""
+    """Limits can be set to numbers or None, with a price for unknown ones."""
     limits = Limits(cost=0.5, seconds=None, tool_calls=3, unknown_price=Price(1, 2))
     assert (limits.cost, limits.seconds, limits.tool_calls) == (0.5, None, 3)
     assert limits.unknown_price == Price(1, 2)
 
 
 @pytest.mark.parametrize("value", ["ignore", None, 3])
-def test_an_unknown_price_is_refused_free_or_given(value):
-    """What is to happen without a price is one of three things; anything else is refused."""
+def test_an_invalid_unknown_price_is_rejected(value):
+    """An invalid `unknown_price` raises a ConfigError."""
     with pytest.raises(ConfigError, match="takes 'refuse', 'free' or a Price"):
         Limits(unknown_price=value)
 
 
 def test_limits_are_documented():
-    """Each limit is a row of docs/limits.md, with what it counts as declared on the field of `Limits`."""
+    """Each limit has a row in docs/limits.md with the description of its field."""
     page = (Path(__file__).parents[1] / "docs/limits.md").read_text("utf-8")
     rows = [f"| `{name}` | {declared.counts} |" for name, declared in LIMITS.items()]
     assert [row for row in rows if row not in page] == []

@@ -38,7 +38,7 @@ MISTAKES = {
 
 
 def run(*arguments, folder):
-    """What a Python process with these arguments writes, run in an environment that names no provider."""
+    """Run Python without provider variables and return its exit code and output."""
     ours = ("AGENTKIT_", "OPENAI_", "AZURE_OPENAI_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     environment["AGENTKIT_STATE"] = str(folder / "state")
@@ -55,7 +55,7 @@ def run(*arguments, folder):
 
 
 def check(program, folder):
-    """What a strict type check without any settings says of a program."""
+    """Return the result of a strict type check of a program without settings."""
     cache = ROOT / ".mypy_cache"
     return run("-m", "mypy", "--strict", "--config-file=", f"--cache-dir={cache}", str(program), folder=folder)
 
@@ -68,27 +68,27 @@ def test_every_public_name_is_used():
 
 
 def test_program_passes_a_strict_type_check(tmp_path):
-    """A program that uses every public name has no error in a strict type check."""
+    """A program that uses every public name passes a strict type check."""
     code, output, errors = check(PROGRAM, tmp_path)
     assert (code, errors) == (0, ""), output
 
 
 def marked(program):
-    """The numbers of the lines that end with an error comment."""
+    """Return the numbers of the lines that end with an error comment."""
     return {
         number for number, line in enumerate(program.read_text("utf-8").splitlines(), 1) if line.endswith("  # error")
     }
 
 
-def test_mypy_infers_and_reports_what_is_written(tmp_path):
-    """Mypy infers the types that the program asserts, and reports exactly the mistakes that it marks."""
+def test_mypy_reports_the_marked_errors(tmp_path):
+    """Mypy infers the asserted types and reports exactly the marked errors."""
     _, output, _ = check(INFERENCE, tmp_path)
     found = {int(line.split(":")[1]) for line in output.splitlines() if ": error:" in line}
     assert found == marked(INFERENCE), output
 
 
-def test_pyright_infers_and_reports_what_is_written(tmp_path):
-    """Pyright infers the types that the program asserts, and reports exactly the mistakes that it marks."""
+def test_pyright_reports_the_marked_errors(tmp_path):
+    """Pyright infers the asserted types and reports exactly the marked errors."""
     settings = {"typeCheckingMode": "standard", "extraPaths": [str(ROOT)], "enableTypeIgnoreComments": False}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), "utf-8")
     (tmp_path / INFERENCE.name).write_bytes(INFERENCE.read_bytes())
@@ -99,12 +99,12 @@ def test_pyright_infers_and_reports_what_is_written(tmp_path):
 
 
 def test_program_runs(tmp_path):
-    """The program runs as written, with warnings as errors and no provider set."""
+    """The program runs with warnings as errors and without a provider."""
     assert run("-W", "error", str(PROGRAM), folder=tmp_path) == (0, "everything works\n", "")
 
 
-def test_mistakes_are_seen(tmp_path):
-    """A type checker sees wrong arguments of agents and tools, and names that are not there."""
+def test_type_checkers_report_mistakes(tmp_path):
+    """A type checker reports wrong arguments of agents and tools, and unknown names."""
     program = tmp_path / "mistaken.py"
     lines = PROGRAM.read_text("utf-8").partition("def main()")[0].splitlines()
     program.write_text("\n".join([*lines, *MISTAKES]), "utf-8")
@@ -120,5 +120,5 @@ def test_mistakes_are_seen(tmp_path):
 
 @pytest.mark.parametrize("name", ["Agent", "agent", "Tool", "LLM"])
 def test_public_names_are_documented(name):
-    """The names that a user meets first explain themselves in `help()`."""
+    """The docstrings of the main public names have more than three lines."""
     assert len(getattr(agentkit, name).__doc__.splitlines()) > 3

@@ -16,14 +16,14 @@ DECISIONS = {verdict: Decision(verdict, f"rule-{verdict}", f"It says {verdict}."
     [(Verdict.ALLOW, True, False), (Verdict.ASK, False, False), (Verdict.DENY, False, True)],
 )
 def test_only_allow_allows_and_only_deny_denies(verdict, allowed, denied):
-    """Allow lets a call happen, deny forbids it, and ask does neither."""
+    """Allow permits a call, deny forbids it, and ask does neither."""
     decision = DECISIONS[verdict]
     assert (decision.allowed, decision.denied) == (allowed, denied)
 
 
 @pytest.mark.parametrize("word", ["allow", "ask", "deny"])
-def test_verdict_may_be_written_as_a_word(word):
-    """A verdict that is written as its word counts in full."""
+def test_a_verdict_can_be_a_string(word):
+    """A verdict can be given as a string."""
     decision = Decision(word, "rule", "A reason.")
     assert decision == Decision(Verdict(word), "rule", "A reason.")
     assert isinstance(decision.verdict, Verdict)
@@ -31,33 +31,33 @@ def test_verdict_may_be_written_as_a_word(word):
 
 
 @pytest.mark.parametrize("verdict", ["", "yes", "Deny", "denied", None, True, 0])
-def test_what_is_no_verdict_is_refused(verdict):
-    """A decision without one of the three verdicts cannot be made."""
+def test_an_invalid_verdict_is_rejected(verdict):
+    """An invalid verdict raises a ValueError."""
     with pytest.raises(ValueError, match="Verdict"):
         Decision(verdict, "rule", "A reason.")
 
 
 @pytest.mark.for_each("verdicts", [pair for count in (1, 2, 3) for pair in itertools.product(Verdict, repeat=count)])
-def test_strictest_binds(verdicts):
-    """Of several decisions deny binds before ask, and ask before allow, in whatever order they come."""
+def test_the_strictest_decision_takes_precedence(verdicts):
+    """Deny takes precedence over ask, and ask over allow, in any order."""
     order = [Verdict.DENY, Verdict.ASK, Verdict.ALLOW]
     assert strictest(DECISIONS[verdict] for verdict in verdicts).verdict is min(verdicts, key=order.index)
 
 
-def test_earliest_of_equals_binds():
-    """Of two decisions that say the same the earlier one gives the reason."""
+def test_the_earliest_of_equal_decisions_is_returned():
+    """The earliest of equal decisions is returned."""
     first, second = Decision(Verdict.ASK, "first", "One."), Decision(Verdict.ASK, "second", "Two.")
     assert strictest([DECISIONS[Verdict.ALLOW], first, second]) is first
 
 
-def test_no_opinion_is_no_permission():
-    """Without any decision there is nothing that could allow."""
+def test_an_empty_list_of_decisions_is_rejected():
+    """An empty list of decisions raises a ValueError."""
     with pytest.raises(ValueError, match="empty"):
         strictest([])
 
 
 def test_decision_as_json():
-    """A decision can be stored as a JSON object with its five parts."""
+    """A decision is serialized as a JSON object with five fields."""
     decision = Decision(Verdict.DENY, "shell", "It deletes.", "rm -r /", "Name one file.")
     assert json.loads(json.dumps(decision.to_dict())) == {
         "verdict": "deny",
@@ -69,6 +69,6 @@ def test_decision_as_json():
 
 
 def test_decision_as_a_line():
-    """A decision reads as one line: verdict, reason, rule, and the remedy if there is one."""
+    """A decision is shown as one line with verdict, reason, rule and any remedy."""
     assert str(Decision(Verdict.ASK, "level", "It is SYSTEM.")) == "ask: It is SYSTEM. (rule: level)"
     assert str(Decision(Verdict.ASK, "level", "It is SYSTEM.", remedy="Ask.")).endswith("(rule: level) Ask.")

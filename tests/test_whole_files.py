@@ -7,8 +7,8 @@ import pytest
 from agentkit.atomic_write import write_whole
 
 
-def test_a_file_is_its_owners(tmp_path):
-    """A file is readable for its owner only, unless the mode says otherwise, also where one of others was there."""
+def test_a_file_is_private_by_default(tmp_path):
+    """A file is only accessible to its owner unless a mode is given."""
     place = tmp_path / "one"
     place.write_text("old")
     place.chmod(0o644)
@@ -21,8 +21,8 @@ def test_a_file_is_its_owners(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["folder", "missing/x", "file/x"])
-def test_nothing_half_written_is_left(name, tmp_path):
-    """Where a file cannot be put in its place, what was there stays, and nothing comes beside it."""
+def test_a_failed_write_leaves_the_folder_unchanged(name, tmp_path):
+    """A failed write leaves the folder unchanged."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("old")
     with pytest.raises(OSError, match=r"Is a directory|No such file|Not a directory") as caught:

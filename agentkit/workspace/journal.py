@@ -305,8 +305,8 @@ class Record:
 
     @property
     def diff(self) -> str:
-        """The changes of the run as one unified diff, limited in length."""
-        return unified(self.changes)
+        """The changes of the run as one unified diff in the order of paths, limited in length."""
+        return unified(sorted(self.changes, key=lambda change: (change.root, change.path)))
 
     def undo(self) -> Undone:
         """Restore everything to the state before the run, if nothing has changed since; otherwise change nothing.

@@ -17,7 +17,7 @@ def no_provider(monkeypatch):
 
 
 def find_faults(history):
-    """What is wrong with a history: calls without exactly one result right after them, ids used twice."""
+    """List the faults of a history: calls without exactly one result directly after, duplicate ids."""
     faults, waiting, seen = [], [], set()
     for message in history:
         if message["role"] == "tool":
@@ -35,7 +35,7 @@ def find_faults(history):
 
 @pytest.fixture(name="find_faults", scope="session")
 def find_faults_fixture():
-    """The function that finds what is wrong with a history."""
+    """The function that lists the faults of a history."""
     return find_faults
 
 
@@ -89,7 +89,7 @@ def deadly(tmp_path, monkeypatch):
 
 @pytest.fixture
 def noted(tmp_path):
-    """What has been noted so far, sorted."""
+    """Return a function that returns the recorded notes, sorted."""
 
     def read():
         file = tmp_path / "notes.txt"
@@ -112,5 +112,5 @@ def answer(request):
 
 @pytest.fixture(name="answer")
 def answer_fixture():
-    """What the model says to a request, whatever the order of the runs."""
+    """Return a function that answers a request independent of the order of the runs."""
     return answer

@@ -39,7 +39,7 @@ def note(text):
 
 
 def pack(city: str) -> str:
-    """Pack; there is no ticket to Rome."""
+    """Pack for a trip; raise an error for Rome."""
     note(f"pack {city}")
     if city == "Rome":
         raise ValueError("no ticket")

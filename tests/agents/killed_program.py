@@ -87,7 +87,7 @@ def tools_over(effects):
 
 
 def decide(request):
-    """What the model says: the next wishes for the newest prompt, and at last that it is done."""
+    """Return the model's reply: the next calls for the newest prompt, and finally that it is done."""
     prompts = [place for place, message in enumerate(request.messages) if isinstance(message, UserMessage)]
     prompt = request.messages[prompts[-1]].content
     since = request.messages[prompts[-1] :]
@@ -118,7 +118,7 @@ def drive(agent, way, prompt):
 
 
 def carry_out(order):
-    """Run what an order says."""
+    """Run the given order."""
     folder = Path(order["folder"])
     store = MortalStore(order["place"], order["dies"]) if "dies" in order else order["place"]
     told = Notebook(folder / "told")
@@ -145,7 +145,7 @@ def main():
 
 
 def die_after(order):
-    """Carry an order out and leave, without what a process does at its end."""
+    """Run an order and exit without the process's usual cleanup."""
     code = 1
     try:
         carry_out(order)
@@ -157,7 +157,7 @@ def die_after(order):
 
 
 def say(number):
-    """Tell a number to whoever gives the orders."""
+    """Write a number to standard output."""
     sys.stdout.write(f"{number}\n")
     sys.stdout.flush()
 

@@ -33,27 +33,27 @@ def roles(agent):
     return [message["role"] for message in agent.history]
 
 
-def test_call_gives_the_answer():
-    """Calling an agent gives the text of its answer."""
+def test_call_returns_the_answer():
+    """Calling an agent returns the text of its answer."""
     assert make_agent(call("add", a=1, b=2), "Three.")("1 + 2?") == "Three."
 
 
-def test_positional_arguments_are_a_promise():
-    """Name, tools, instruction and max_iterations can be given by position, in this order."""
+def test_positional_arguments():
+    """Name, tools, instruction and max_iterations can be passed by position, in this order."""
     agent = Agent("helper", [add], "Be brief.", 3)
     assert (agent.name, agent.tools.names) == ("helper", ("add",))
     assert (agent.instruction, agent.max_iterations) == ("Be brief.", 3)
 
 
 def test_defaults():
-    """An agent needs only a name: it then has no tools, a friendly instruction and ten iterations."""
+    """By default, an agent has no tools, a default instruction and ten iterations."""
     agent = Agent("helper")
     assert (len(agent.tools), agent.instruction, agent.max_iterations) == (0, "You are a helpful assistant.", 10)
     assert agent.policy.level is SafetyLevel.NETWORK
 
 
 def test_conversation_is_remembered():
-    """The model is sent what was said before, tool messages included."""
+    """The model receives the earlier messages of the conversation, including tool messages."""
     llm = ScriptedLLM(call("add", a=1, b=2), "Three.", "You are welcome.")
     agent = Agent("helper", [add], llm=llm)
     agent("1 + 2?")
@@ -88,7 +88,7 @@ def test_history_is_plain_and_a_copy(find_faults):
 
 
 def test_reset_forgets_the_conversation():
-    """After a reset the model is sent nothing of what was said before; what was spent stays spent."""
+    """After a reset, the model receives no earlier messages; the agent's usage is not reset."""
     llm = ScriptedLLM("Hello.", "Hello again.")
     agent = Agent("helper", llm=llm)
     agent("Hi!")
@@ -99,16 +99,16 @@ def test_reset_forgets_the_conversation():
     assert agent.usage.requests == 2
 
 
-def test_reset_during_a_run_forgets_the_run():
-    """A run during which the conversation was forgotten is forgotten with it, and still gives its result."""
+def test_reset_during_a_run_discards_the_run():
+    """A run that is reset while it is active returns its result but is not added to the history."""
     agent = make_agent("Hello.", "Hello again.")
     agent.on(ResponseReceived, lambda _: agent.reset())
     assert agent("Hi!") == "Hello."
     assert agent.history == []
 
 
-def test_usage_is_counted_while_runs_go_on():
-    """The usage of an agent is the sum over its runs, also over those that were cut off."""
+def test_usage_includes_unfinished_runs():
+    """The usage of an agent is the sum over its runs, including those that were cut off."""
     agent = make_agent(say("", call("add", a=1, b=2)), "Three.", "Four.")
     for event in agent.stream("go"):
         if isinstance(event, ToolCallStarted):
@@ -118,8 +118,8 @@ def test_usage_is_counted_while_runs_go_on():
     assert agent.usage == Usage(input_tokens=20, output_tokens=10, requests=2)
 
 
-def test_limit_is_raised_with_the_work_done(find_faults):
-    """A call that hits the cap raises LimitExceeded, a RuntimeError that carries everything done so far."""
+def test_limit_exceeded_contains_the_result(find_faults):
+    """A call that reaches a limit raises LimitExceeded, a RuntimeError with the result so far."""
     agent = make_agent(
         say("Adding.", call("add", a=1, b=2)), call("add", a=3, b=4), "So far.", "Seven.", max_iterations=2
     )
@@ -158,7 +158,7 @@ def test_failure_after_tools_keeps_their_results(find_faults):
 
 @pytest.mark.parametrize("error", [MissingExtra("offline", "The offline model"), LookupError("a bug")])
 def test_other_errors_of_a_model_end_the_run(error):
-    """An error that is no failure of the provider, such as a missing package, ends the run; nothing is remembered."""
+    """An error that is not a provider failure fails the run, and nothing is added to the history."""
     agent = make_agent(error, "Hello.")
     result = agent.run("Hi!")
     assert (result.status, str(error) in str(result.error)) == ("failed", True)
@@ -166,8 +166,8 @@ def test_other_errors_of_a_model_end_the_run(error):
     assert agent("Hi!") == "Hello."
 
 
-def test_missing_provider_is_told_before_the_run():
-    """Without any provider a run raises NoProvider, which says what to set."""
+def test_missing_provider_raises_an_error_before_the_run():
+    """A run without a provider raises NoProvider, which names the variable to set."""
     agent = Agent("helper")
     with pytest.raises(NoProvider, match="OPENAI_API_KEY"):
         agent("Hi!")
@@ -175,8 +175,8 @@ def test_missing_provider_is_told_before_the_run():
         agent.stream("Hi!")
 
 
-def test_model_is_made_when_first_needed(monkeypatch):
-    """An agent made before the environment was set up uses what it finds at its first run, and keeps it."""
+def test_model_is_created_on_first_use(monkeypatch):
+    """An agent reads the environment at its first run and keeps using the model it created then."""
     agent = Agent("helper", model="any")
     with FakeServer("Hello.", "Again.") as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
@@ -188,7 +188,7 @@ def test_model_is_made_when_first_needed(monkeypatch):
 
 
 def test_llm_can_be_replaced():
-    """Another LLM can be set on an agent, and goes on with the conversation."""
+    """An agent's LLM can be replaced, and the new one continues the conversation."""
     agent = make_agent("Hello.")
     agent("Hi!")
     agent.llm = ScriptedLLM("Bye.")
@@ -200,8 +200,8 @@ def test_llm_can_be_replaced():
     "prompt",
     [Image("https://example.org/cat.png"), ["What is this?", Image("https://example.org/cat.png")], ("One.", "Two.")],
 )
-def test_prompts_may_hold_images(prompt):
-    """A prompt is a text, an image, or several of these in order."""
+def test_prompts_may_contain_images(prompt):
+    """A prompt is a string, an image, or a sequence of these."""
     agent = make_agent("A cat.")
     assert agent(prompt) == "A cat."
     expected = tuple(prompt) if isinstance(prompt, list | tuple) else (prompt,)
@@ -210,21 +210,21 @@ def test_prompts_may_hold_images(prompt):
 
 @pytest.mark.for_each("prompt", [None, 5, b"Hi!", [], (), {"role": "user"}, {"a", "b"}, ["Hi!", 5], object()])
 @pytest.mark.for_each("method", ["__call__", "run", "stream", "astream"])
-def test_wrong_prompts_are_told_at_once(prompt, method):
-    """What is no prompt raises ConfigError where it is given, and nothing is run."""
+def test_invalid_prompts_raise_immediately(prompt, method):
+    """An invalid prompt raises ConfigError immediately, and nothing is run."""
     agent = make_agent()
     with pytest.raises(ConfigError, match="A prompt is a text"):
         getattr(agent, method)(prompt)
 
 
 @pytest.mark.parametrize("level", ["system", "SYSTEM", 2, SafetyLevel.SYSTEM])
-def test_level_can_be_written_in_many_ways(level):
-    """A safety level is given as itself, by name in any case, or by number."""
+def test_safety_level_accepts_names_and_numbers(level):
+    """A safety level is given as an enum member, a case-insensitive name or a number."""
     assert Agent("helper", safety=level).policy.level is SafetyLevel.SYSTEM
 
 
-def test_listeners_hear_every_event():
-    """Listeners hear the events of every run, in order, before the consumer of a stream sees them."""
+def test_listeners_receive_every_event():
+    """Listeners receive the events of every run in order, before the consumer of a stream."""
     heard = []
     agent = make_agent("Hello there.", "Bye.", listeners=[heard.append])
     for index, event in enumerate(agent.stream("Hi!"), start=1):
@@ -233,8 +233,8 @@ def test_listeners_hear_every_event():
     assert sum(isinstance(event, RunFinished) for event in heard) == 2
 
 
-def test_listener_for_one_kind():
-    """`on` calls a listener with the events of one kind only."""
+def test_listener_for_one_event_type():
+    """`on` registers a listener for one event type."""
     calls, agent = [], make_agent(call("add", a=1, b=2), "Three.")
     assert agent.on(ToolCallFinished, calls.append) == calls.append
     agent("1 + 2?")
@@ -242,14 +242,14 @@ def test_listener_for_one_kind():
 
 
 @pytest.mark.parametrize("kind", ["TextDelta", str, None, RequestStarted(1)])
-def test_listener_for_no_kind_of_event(kind):
-    """What is no kind of event is refused by `on`, before any run."""
+def test_listener_for_an_invalid_event_type_is_rejected(kind):
+    """`on` rejects an argument that is not an event type."""
     with pytest.raises(ConfigError, match="takes a kind of event"):
         make_agent("Hello.").on(kind, print)
 
 
 def test_listener_may_register_another():
-    """A listener that registers another one changes what later events are told to."""
+    """A listener registered by another listener receives the later events."""
     late, agent = [], make_agent("Hello.")
     agent.on(RequestStarted, lambda _: agent.on(ResponseReceived, late.append))
     agent("Hi!")
@@ -257,7 +257,7 @@ def test_listener_may_register_another():
 
 
 def test_listener_finds_the_finished_run_in_the_history():
-    """Whoever hears that a run has finished finds it in the history, even if the stream is not read to its end."""
+    """A finished run is in the history when RunFinished is emitted, even if the stream is abandoned."""
     agent = make_agent("Hello.")
     events = agent.stream("Hi!")
     assert isinstance(next(event for event in events if isinstance(event, RunFinished)), RunFinished)
@@ -265,7 +265,7 @@ def test_listener_finds_the_finished_run_in_the_history():
 
 
 def test_agent_is_a_tool_of_another():
-    """An agent that fails inside a tool of another fails that call only."""
+    """An agent that fails inside another agent's tool fails only that call."""
 
     def ask(question: str) -> str:
         return inner(question)

@@ -15,7 +15,7 @@ def add(a: int, b: int) -> int:
 
 
 def approve_at_once(request):
-    """Says yes."""
+    """Approve the request."""
     return True
 
 
@@ -53,7 +53,7 @@ async def approve_badly_later(request):
 
 
 def recording_tool():
-    """A tool that must be asked for, and the list of what it did."""
+    """Return a tool that requires approval, and the list of its calls."""
     ran = []
 
     def erase(name: str) -> None:
@@ -88,7 +88,7 @@ class Approver(list):
 )
 @pytest.mark.for_each("way", ["run", "arun"])
 def test_only_true_approves(approve, told, way):
-    """Without an approver, or when it says anything but True or fails, the model is told why and the run goes on."""
+    """A call is denied without an approver, or if the approver fails or returns anything but True."""
     tool, ran = recording_tool()
     llm = ScriptedLLM(call("erase", name="it"), "I may not.")
     agent = Agent("helper", [tool], approve=approve, llm=llm)
@@ -102,7 +102,7 @@ def test_only_true_approves(approve, told, way):
 @pytest.mark.parametrize("approve", [approve_at_once, approve_later, Approver()])
 @pytest.mark.parametrize("way", ["run", "arun"])
 def test_true_approves(approve, way):
-    """An approver that says True lets the call happen, and the decision says so."""
+    """An approver that returns True allows the call, and the decision records it."""
     tool, ran = recording_tool()
     agent = Agent("helper", [tool], approve=approve, llm=ScriptedLLM(call("erase", name="it"), "Done."))
     result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
@@ -110,8 +110,8 @@ def test_true_approves(approve, way):
     assert (result.decisions[0].allowed, result.decisions[0].reason[:9]) == (True, "Approved.")
 
 
-def test_approver_cannot_change_what_was_judged():
-    """What an approver does to the arguments it is shown does not change those that the tool runs with."""
+def test_approver_cannot_change_the_arguments():
+    """Changes that an approver makes to the arguments do not affect the call."""
 
     def tamper(request):
         request.arguments["name"] = "something else"
@@ -122,8 +122,8 @@ def test_approver_cannot_change_what_was_judged():
     assert ran == ["it"]
 
 
-def test_approver_cannot_change_what_is_inside_the_arguments():
-    """An approver may blot out a secret before it shows the arguments; the tool runs with the real one."""
+def test_approver_cannot_change_nested_arguments():
+    """Changes that an approver makes inside nested arguments do not affect the call."""
 
     def show(request):
         request.arguments["options"]["token"] = "***"
@@ -137,8 +137,8 @@ def test_approver_cannot_change_what_is_inside_the_arguments():
     assert result.tool_calls[0].result.value == "real"
 
 
-def test_approver_is_asked_inside_a_running_loop():
-    """An asynchronous approver is asked by a blocking run, too, also inside a running loop."""
+def test_approver_is_called_inside_a_running_loop():
+    """A blocking run calls an async approver, even inside a running event loop."""
 
     async def cell():
         tool = Tool(add, "erase", level="SYSTEM")
@@ -149,7 +149,7 @@ def test_approver_is_asked_inside_a_running_loop():
 
 
 def test_approver_that_is_interrupted_ends_the_run(find_faults):
-    """Ctrl-C at the question ends the run, and the call is told as interrupted."""
+    """A KeyboardInterrupt in an approver ends the run, and the call is reported as interrupted."""
 
     def interrupt(request):
         raise KeyboardInterrupt

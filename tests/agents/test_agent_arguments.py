@@ -60,40 +60,40 @@ async def asynchronous(*arguments):
         ({"listeners": [asynchronous]}, "not async"),
     ],
 )
-def test_wrong_arguments_are_told(arguments, told):
-    """A wrong argument raises ConfigError, which says what was meant."""
+def test_invalid_arguments_raise_a_config_error(arguments, told):
+    """An invalid argument raises ConfigError with a message that explains what is expected."""
     with pytest.raises(ConfigError, match=told):
         Agent(**{"name": "helper", **arguments})
 
 
-def test_nothing_need_be_said():
-    """An agent can be made without any argument; None in the place of tools and instruction says nothing either."""
+def test_all_arguments_are_optional():
+    """An agent can be created without arguments; None for tools and instruction means the default."""
     plain, silent = Agent(), Agent("agent", None, None)
     assert (plain.name, plain.tools.names, plain.instruction) == ("agent", (), "You are a helpful assistant.")
     assert (silent.name, silent.tools, silent.instruction) == (plain.name, plain.tools, plain.instruction)
 
 
 @pytest.mark.parametrize("name", ["openai:gpt-5", "ollama:qwen3"])
-def test_agent_may_be_called_like_a_model(name):
-    """An agent whose model is said may have a model's name for its own."""
+def test_agent_may_be_named_like_a_model(name):
+    """An agent with an explicit model may have a model's name as its own name."""
     assert Agent(name, llm=ScriptedLLM()).name == name
     assert Agent(name, model="gpt-5").name == name
 
 
-def test_complaints_are_short():
-    """What was given instead is quoted, but not at length."""
+def test_error_messages_are_short():
+    """An error message quotes only the beginning of a long invalid value."""
     with pytest.raises(ConfigError) as caught:
         Agent(["x" * 1000] * 1000)
     assert len(str(caught.value)) < 400
 
 
-def test_wrong_llm_is_told_when_it_is_set():
-    """Setting something else than an LLM raises ConfigError."""
+def test_invalid_llm_is_rejected_when_set():
+    """Setting `llm` to something other than an LLM raises ConfigError."""
     with pytest.raises(ConfigError, match="llm= takes an LLM"):
         Agent("helper").llm = "gpt-5"
 
 
-def test_listener_must_be_callable_now():
-    """An asynchronous listener, which nobody would await, is refused at once."""
+def test_async_listener_is_rejected():
+    """An asynchronous listener is rejected when it is registered."""
     with pytest.raises(ConfigError, match="not async"):
         Agent("helper").on(ResponseReceived, asynchronous)

@@ -22,8 +22,8 @@ async def aadd(a: int, b: int) -> int:
     return a + b
 
 
-def test_many_runs_at_the_same_time_do_not_mix(find_faults):
-    """After 200 runs at the same time on one agent, history consists of whole runs and is valid."""
+def test_concurrent_runs_do_not_mix(find_faults):
+    """After 200 concurrent runs of one agent, the history is valid and consists of whole runs."""
 
     def answer(request):
         last = request.messages[-1]
@@ -67,8 +67,8 @@ def answer_with_same_id(request):
     return f"It is {last.content}."
 
 
-def test_two_agents_in_two_threads_do_not_notice_each_other():
-    """Agents that run at the same time keep their own history, usage, listeners and tools."""
+def test_agents_in_two_threads_are_independent():
+    """Concurrent agents keep their own history, usage, listeners and tools."""
     both = threading.Barrier(2, timeout=10)
     heard = {"one": [], "two": []}
 

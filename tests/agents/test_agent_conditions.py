@@ -42,7 +42,7 @@ def offered(agent):
 
 
 def told(result):
-    """What the calls of a run have come to."""
+    """Return the status and the rule of each call of a run."""
     return [(used.result.status, used.result.decision.rule) for used in result.tool_calls]
 
 
@@ -50,8 +50,8 @@ def told(result):
     "condition", [is_admin, is_admin_by_and_by, partial(lambda wanted, run: run.value == wanted, "admin")]
 )
 @pytest.mark.for_each("run", ["run", "arun", "stream", "astream"])
-def test_it_is_there_for_whom_the_condition_holds(condition, run):
-    """The model of the one is told of it and calls it; the other's is not, and its call is denied."""
+def test_tool_is_offered_only_if_its_condition_holds(condition, run):
+    """A conditional tool is offered when its condition holds; otherwise a call of it is denied."""
 
     async def gathered(agent, value):
         return [event async for event in agent.astream("Delete bo.", context=value)][-1].result
@@ -68,8 +68,8 @@ def test_it_is_there_for_whom_the_condition_holds(condition, run):
     assert offered(agent) == [["delete"], ["delete"], [], []]
 
 
-def test_a_condition_knows_what_was_said():
-    """The messages of the context are those that the model reads next, the newest prompt and results among them."""
+def test_condition_sees_the_current_messages():
+    """A condition sees the messages that the model reads next, including the newest prompt and results."""
     seen = []
 
     def has_looked(run):
@@ -87,8 +87,8 @@ def test_a_condition_knows_what_was_said():
     assert seen[:2] == [["UserMessage"], ["UserMessage", "AssistantMessage", "ToolMessage"]]
 
 
-def test_it_comes_and_goes_within_a_run():
-    """What a tool has changed counts from the next request on."""
+def test_condition_is_evaluated_for_each_request():
+    """A condition is evaluated again for each request, so a tool call can make another tool available."""
     signed_in = []
 
     @tool
@@ -103,8 +103,8 @@ def test_it_comes_and_goes_within_a_run():
     assert offered(agent) == [["sign_in"], ["sign_in", "delete"], ["sign_in", "delete"]]
 
 
-def test_a_set_is_asked_about_once():
-    """The condition of many tools is asked once for each request."""
+def test_condition_of_a_toolset_is_evaluated_once():
+    """The shared condition of a toolset is evaluated once per request."""
     asked = []
     agent = clerk("Hello.", tools=core_tools.when(lambda: not asked.append(1)))
     agent.run("Hello")
@@ -112,14 +112,14 @@ def test_a_set_is_asked_about_once():
 
 
 def test_all_conditions_must_hold():
-    """A condition of the set does not take the place of the tool's own."""
+    """A condition of a toolset does not replace the condition of its tools."""
     tools = Toolset([Tool(delete, when=is_admin)]).when(lambda: True)
     agent = clerk(*ASK, tools=tools)
     assert told(agent.run("Delete bo.", context="guest")) == [("denied", "not-offered")]
 
 
-def test_a_run_that_goes_on_asks_anew():
-    """What a person has approved does not happen when the condition holds no more; nobody is asked about it."""
+def test_condition_is_evaluated_again_on_resuming():
+    """Resuming evaluates the condition again: an approved call is denied if it no longer holds."""
     tools = [Tool(delete, level="system", when=is_admin)]
     agent = clerk(*ASK, tools=tools, approve=lambda _: Approval.LATER)
     saved = agent.run("Delete bo.", context="admin").to_json()
@@ -128,8 +128,8 @@ def test_a_run_that_goes_on_asks_anew():
         assert told(again.resume(saved, True, context=value)) == [outcome]
 
 
-def test_a_handoff_asks_the_conditions_of_the_other():
-    """The agent that takes over has its own tools, offered by their own conditions."""
+def test_conditions_after_a_handoff():
+    """After a handoff, the tool conditions of the second agent apply."""
     other = clerk(*ASK, tools=[Tool(delete, when=is_admin)])
     other.name = "other"
     first = clerk(call("hand_off_to_other"), tools=[], handoffs=[other])
@@ -137,23 +137,23 @@ def test_a_handoff_asks_the_conditions_of_the_other():
 
 
 @pytest.mark.parametrize(("value", "output"), [("admin", "bo is deleted"), ("guest", "ToolError")])
-def test_a_program_cannot_call_it_either(value, output):
-    """A call that a program makes is judged by the same conditions, also where the whole program has one."""
+def test_program_cannot_call_a_tool_without_its_condition(value, output):
+    """Conditions also apply to calls by a program, and to the program tool itself."""
     programs = program_tool([Tool(delete, when=is_admin)]).when(lambda: True)
     agent = clerk(call("run_program", code="print(delete('bo'))"), "Done.", tools=[programs], safety="system")
     result = agent.run("Delete bo.", context=value).tool_calls[0].result
     assert output in str(result.value)
 
 
-def test_a_program_outside_of_a_run_cannot_call_it():
-    """There no condition holds, as there is no run to ask; your own call of the tool is your own."""
+def test_program_outside_a_run_cannot_call_conditional_tool():
+    """A program tool outside a run cannot call a conditional tool; calling it directly works."""
     conditional = Tool(delete, when=lambda: True)
     told = program_tool([conditional]).invoke({"code": "delete('bo')"})
     assert "is not available now" in str(told.value)
     assert conditional("bo") == conditional.invoke({"name": "bo"}).value == "bo is deleted"
 
 
-def test_a_search_finds_what_is_there():
+def test_search_excludes_tools_whose_condition_fails():
     """A searchable tool whose condition does not hold is neither listed, found nor offered."""
     tools = [Toolset([Tool(delete, when=is_admin)]).searchable()]
     lines = (call("find_tools", query="delete account"), *ASK)
@@ -176,8 +176,8 @@ def broken(_run):
         (lambda: "yes", "The condition of delete returned str; it must return True or False"),
     ],
 )
-def test_a_condition_that_fails_ends_the_run(condition, error):
-    """Nothing is asked of the model, and the result says whose condition it was, also when the run goes on."""
+def test_error_in_a_condition_fails_the_run(condition, error):
+    """A condition that raises an error fails the run before any request is sent."""
     agent = clerk("never", tools=[Tool(delete, when=condition)])
     result = agent.run("Delete bo.", context="admin")
     assert result.status == "failed"
@@ -186,16 +186,16 @@ def test_a_condition_that_fails_ends_the_run(condition, error):
     assert agent.llm.requests == []
 
 
-def test_a_condition_that_fails_on_resuming_ends_the_run():
-    """A call that was approved does not happen when nobody can tell whether its tool is there."""
+def test_error_in_a_condition_on_resuming_fails_the_run():
+    """An approved call is not made if the tool's condition raises an error on resuming."""
     agent = clerk(*ASK, tools=[Tool(delete, level="system", when=lambda: True)], approve=lambda _: Approval.LATER)
     saved = agent.run("Delete bo.").to_json()
     result = clerk("never", tools=[Tool(delete, level="system", when=broken)]).resume(saved, True)
     assert (result.status, "KeyError" in str(result.error)) == ("failed", True)
 
 
-def test_a_condition_that_takes_too_long_meets_the_limit():
-    """The time of the run holds for its conditions, too."""
+def test_slow_condition_reaches_the_time_limit():
+    """A slow condition ends the run at its time limit."""
 
     async def slow():
         await asyncio.sleep(60)
@@ -204,8 +204,8 @@ def test_a_condition_that_takes_too_long_meets_the_limit():
     assert agent.run("Delete bo.").status == "limit"
 
 
-def test_it_is_asked_in_a_replay(tmp_path):
-    """A recorded run is replayed with the tools that it was offered."""
+def test_conditional_tool_is_replayed(tmp_path):
+    """A run with a conditional tool can be replayed."""
     agent = clerk(*ASK, tools=[Tool(delete, when=is_admin)])
     with record(tmp_path / "run.jsonl"):
         first = agent.run("Delete bo.", context="admin")
@@ -215,22 +215,22 @@ def test_it_is_asked_in_a_replay(tmp_path):
 
 
 @pytest.mark.parametrize("given", [True, "admin", divmod, bool])
-def test_what_is_no_condition_is_refused(given):
-    """A condition is a function of nothing, or of the run."""
+def test_invalid_condition_is_rejected(given):
+    """An invalid condition raises ConfigError."""
     with pytest.raises(ConfigError, match="when= takes a function"):
         Tool(delete, when=given)
     with pytest.raises(ConfigError, match="when= takes a function"):
         core_tools.when(given)
 
 
-def test_the_same_tool_elsewhere_keeps_it():
-    """Neither another folder nor another description takes a condition from a tool."""
+def test_copied_tool_keeps_its_condition():
+    """A tool keeps its condition in another workspace and with another description."""
     conditional = read_file_tool.when(is_admin)
     assert conditional.conditions
     assert set(conditional.described("Read.").within(Workspace()).conditions) == set(conditional.conditions)
 
 
-def test_mcp_clients_are_not_served_it():
-    """They have no run whose condition could hold."""
+def test_tool_server_rejects_conditional_tools():
+    """A tool server rejects tools with a condition, as MCP clients have no run."""
     with pytest.raises(ConfigError, match="'delete' has a condition on the run, and MCP clients have no run"):
         ToolServer([Tool(delete, when=is_admin)])

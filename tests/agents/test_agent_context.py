@@ -24,13 +24,13 @@ class Customer:
 
 @tool
 def who(run: RunContext[Customer]) -> str:
-    """Tell who is asking."""
+    """Return the name of the customer."""
     return run.value.name
 
 
 @tool
 async def who_awaited(run: RunContext[Customer]) -> str:
-    """Tell who is asking."""
+    """Return the name of the customer."""
     return run.value.name
 
 
@@ -41,7 +41,7 @@ def pay(run: RunContext[Customer], euros: int) -> str:
 
 
 def told(result):
-    """What the tools of a run have said."""
+    """Return the contents of the tool results of a run."""
     return [used.result.value for used in result.tool_calls]
 
 
@@ -55,8 +55,8 @@ ASK = (call("who"), "Hello.")
 
 
 @pytest.mark.parametrize("asked", [who, who_awaited], ids=lambda each: each.name)
-def test_each_way_to_run_gives_it(asked):
-    """Blocking, awaiting and streamed runs give what they were given, one at a time or several at once."""
+def test_each_way_to_run_passes_the_context(asked):
+    """A tool receives the context of its run from run, arun, stream and astream."""
     lines = (call(asked.name), "Hello.")
     agent = clerk(*lines * 5, [call(asked.name)] * 3, "Hello.", tools=[asked], remember=False)
     assert told(agent.run("Hi", context=AN)) == ["An"]
@@ -71,8 +71,8 @@ def test_each_way_to_run_gives_it(asked):
     assert told(agent.run("Hi", context=AN)) == ["An"] * 3
 
 
-def test_what_a_tool_knows_of_its_run():
-    """It knows agent, run, conversation and call, and what the model has read, its own call among it."""
+def test_run_context_describes_its_run():
+    """A run context has the agent, run, session and call ids, and the messages read by the model."""
     seen = []
 
     @tool
@@ -89,8 +89,8 @@ def test_what_a_tool_knows_of_its_run():
     assert result.context is AN
 
 
-def test_a_kept_conversation_is_named(tmp_path):
-    """A tool knows the session that its run belongs to."""
+def test_run_context_has_the_session_name(tmp_path):
+    """The run context has the name of the session."""
     names = []
 
     @tool
@@ -104,8 +104,8 @@ def test_a_kept_conversation_is_named(tmp_path):
     assert names == ["trip"]
 
 
-def test_the_agents_own_holds_where_a_run_has_none():
-    """What the agent was made with, or is set, holds for all runs that are given nothing."""
+def test_agent_context_is_the_default_of_its_runs():
+    """The agent's context is used by runs that are not given one."""
     agent = clerk(*ASK * 3, context=AN, remember=False)
     assert told(agent.run("Hi")) == ["An"]
     assert told(agent.run("Hi", context=BO)) == ["Bo"]
@@ -113,8 +113,8 @@ def test_the_agents_own_holds_where_a_run_has_none():
     assert told(agent.run("Hi")) == ["Bo"]
 
 
-def test_many_prompts_and_evals_know_the_agents_own():
-    """Where no run can be given any, that of the agent holds: many prompts, and the cases of a suite."""
+def test_map_and_evals_use_the_agent_context():
+    """`map` and evaluations use the agent's context."""
     agent = clerk(*ASK * 2, context=AN)
     assert [told(result) for result in agent.map(["Hi", "Ho"], concurrency=1)] == [["An"], ["An"]]
     suite = Suite("greeting", [Case("Hi", "Hello")], [contains()])
@@ -122,8 +122,8 @@ def test_many_prompts_and_evals_know_the_agents_own():
     assert told(trial.result) == ["An"]
 
 
-def test_it_travels_with_its_agent():
-    """Another process, and a copy, have what the agent has; a result leaves it behind."""
+def test_context_is_pickled_with_the_agent():
+    """A context is pickled with its agent, but not with a result."""
     pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
     with FakeServer(*ASK) as server, pool as executor:
         agent = Agent("clerk", tools=[who], llm=LLM(base_url=server.base_url, model="any"), context=AN)
@@ -133,8 +133,8 @@ def test_it_travels_with_its_agent():
     assert pickle.loads(pickle.dumps(clerk(*ASK).run("Hi", context=AN))).context is None
 
 
-def test_agents_within_agents_inherit_it():
-    """An agent that is a tool, and one that takes over, know what the first one was given, under their own names."""
+def test_nested_agents_inherit_the_context():
+    """Agents used as tools and handoff targets inherit the context of the run."""
     inner = clerk(*ASK * 2)
     outer = clerk(call("ask_clerk", request="Who?"), "An.", tools=[inner.as_tool("ask_clerk")])
     outer.run("Who am I?", context=AN)
@@ -143,15 +143,15 @@ def test_agents_within_agents_inherit_it():
     assert told(clerk(call("hand_off_to_second"), handoffs=[other]).run("Who?", context=BO))[-1] == "Bo"
 
 
-def test_an_instruction_may_know_it():
-    """A function of one parameter writes the instruction for whom the run is, also when it goes on."""
+def test_instruction_function_receives_the_context():
+    """An instruction function with one parameter receives the run context."""
     agent = clerk("Hello.", instruction=lambda run: f"Serve {run.value.name} as {run.agent}.", tools=())
     agent.run("Hi", context=AN)
     assert agent.llm.requests[0].instruction == "Serve An as clerk."
 
 
-def test_a_run_that_goes_on_keeps_it():
-    """A result in the same process has it still; what was saved as text must be given it again."""
+def test_resumed_run_keeps_its_context():
+    """A result keeps its context in the same process; a run loaded from JSON must be given one."""
     agent = clerk(call("pay", euros=3), "Paid.", tools=[pay], approve=lambda _: Approval.LATER)
     paused = agent.run("Pay!", context=AN)
     saved = paused.to_json()
@@ -162,8 +162,8 @@ def test_a_run_that_goes_on_keeps_it():
     assert told(again.resume(saved, True, context=BO)) == ["Bo pays 3"]
 
 
-def test_it_is_needed_before_anything_runs():
-    """A run without what its tools need, or those of agents that may take over, does not begin."""
+def test_missing_context_is_rejected_before_the_run():
+    """A run without the context that a tool needs is rejected, also for handoff targets."""
     agent = clerk("never")
     with pytest.raises(ConfigError, match="'who' needs a Customer as the context of its run, which has no context"):
         agent.run("Hi")
@@ -174,8 +174,8 @@ def test_it_is_needed_before_anything_runs():
     assert agent.llm.requests == []
 
 
-def test_runs_at_the_same_time_do_not_meet():
-    """Each of many runs in one event loop has its own."""
+def test_concurrent_runs_have_separate_contexts():
+    """Concurrent runs in one event loop have separate contexts."""
     names = [f"customer {number}" for number in range(20)]
 
     async def all_of_them():
@@ -186,8 +186,8 @@ def test_runs_at_the_same_time_do_not_meet():
     assert asyncio.run(all_of_them()) == names
 
 
-def test_a_recording_does_not_hold_it(tmp_path):
-    """A cassette has the result of the call, and not whose it was; a replay runs no tool."""
+def test_recording_does_not_contain_the_context(tmp_path):
+    """A recording contains the results of calls but not the context, and a replay runs no tool."""
     cassette = tmp_path / "run.jsonl"
     with record(cassette):
         clerk(call("pay", euros=3), "Paid.", tools=[pay], safety="system").run("Pay!", context=Customer("hidden-1"))
@@ -209,13 +209,13 @@ def before_output(run: "RunContext[Customer]", output):
 
 
 async def awaited(output, *, run: RunContext[Customer] | None = None):
-    """The same, awaited, with a value of its own."""
+    """Async variant of the check."""
     after_output(output, run)
 
 
 @pytest.mark.parametrize("check", [after_output, before_output, awaited], ids=lambda each: each.__name__)
-def test_a_check_gets_it(check):
-    """A check with a parameter of the run knows whose run it is, wherever that parameter stands."""
+def test_guardrail_receives_the_context(check):
+    """A guardrail with a RunContext parameter receives the context of the run."""
     agent = clerk("Hello, An.", "Hello.", "Hello, Bo.", guardrails=[check], context=AN)
     assert agent.run("Who am I?").output == "Hello, An."
     result = asyncio.run(agent.arun("Who am I?", context=BO, session=Session()))
@@ -223,8 +223,8 @@ def test_a_check_gets_it(check):
     assert "clerk serves Bo." in result.messages[-2].content
 
 
-def test_checks_of_prompts_and_results_get_it():
-    """Each kind of check may want to know of the run, and that of the agent that leads it by then."""
+def test_prompt_and_result_guardrails_receive_the_context():
+    """Prompt and result guardrails receive the context, with the name of the active agent."""
 
     def greeted(prompt, run: RunContext[Customer]):
         return f"{run.value.name}: {prompt}"
@@ -239,8 +239,8 @@ def test_checks_of_prompts_and_results_get_it():
     assert (result.messages[0].content, result.tool_calls[-1].result.content) == ("An: Who am I?", "An, says desk")
 
 
-def test_a_run_that_lacks_what_a_check_needs_does_not_begin():
-    """What a check needs is asked for before a model is, also of an agent that may take over."""
+def test_run_without_a_required_context_is_rejected():
+    """A run without the context that a guardrail needs raises ConfigError, also for handoff targets."""
     desk = Agent("desk", guardrails=[after_output])
     for agent in (clerk(guardrails=[after_output], tools=()), clerk(handoffs=[desk], tools=())):
         with pytest.raises(
@@ -257,14 +257,14 @@ def test_a_run_that_lacks_what_a_check_needs_does_not_begin():
         partial(lambda output, run, other: (output, run, other), run=3),
     ],
 )
-def test_what_a_run_does_not_give_must_have_a_value(check):
-    """A further parameter that is no RunContext, and has no value, makes a function no check."""
+def test_guardrail_with_an_extra_parameter_is_rejected(check):
+    """A guardrail with another required parameter that is not a RunContext is rejected."""
     with pytest.raises(ConfigError, match="and optionally of a RunContext"):
         Agent("clerk", guardrails=[check])
 
 
-def test_a_check_keeps_the_context_that_it_was_bound_to():
-    """A partial that has its RunContext already is called with that one."""
+def test_guardrail_keeps_its_bound_context():
+    """A partial guardrail with a bound RunContext is called with that context."""
 
     def bound(output, run: RunContext[Customer], limit: int = 3):
         return f"{output} {run.value.name} {limit}"
@@ -273,8 +273,8 @@ def test_a_check_keeps_the_context_that_it_was_bound_to():
     assert agent.run("Who am I?").output == "Hello, Bo 3"
 
 
-def test_an_agent_with_such_a_check_travels():
-    """A check that wants to know of the run is pickled with its agent."""
+def test_agent_with_a_context_guardrail_can_be_pickled():
+    """An agent whose guardrail takes a RunContext can be pickled."""
     agent = pickle.loads(pickle.dumps(Agent("clerk", guardrails=[after_output], llm=LLM(model="m", api_key="k"))))
     agent.llm = ScriptedLLM("Hello, An.")
     assert agent.run("Who am I?", context=AN).output == "Hello, An."

@@ -26,8 +26,8 @@ def double(number: int) -> int:
     return 2 * number
 
 
-def test_history_that_was_kept_elsewhere_is_gone_on_with():
-    """A program that keeps the conversation as JSON sets it again, and the model reads it."""
+def test_history_from_json_is_continued():
+    """A history loaded from JSON can be set, and the model receives its messages."""
     first = Agent("helper", core_tools, llm=ScriptedLLM(call("calculator", expression="6*7"), "It is 42."))
     first("What is 6*7?")
     kept = json.dumps(first.history)
@@ -42,8 +42,8 @@ def test_history_that_was_kept_elsewhere_is_gone_on_with():
     ]
 
 
-def test_history_takes_typed_messages_and_forgets_what_was_said_before():
-    """Typed messages do as well, and take the place of the conversation that there was."""
+def test_setting_typed_messages_replaces_the_history():
+    """Setting the history accepts typed messages and replaces the conversation."""
     helper = Agent("helper", llm=ScriptedLLM("Hello."))
     helper("Hi!")
     helper.history = (UserMessage("Where?"), AssistantMessage("There."))
@@ -52,8 +52,8 @@ def test_history_takes_typed_messages_and_forgets_what_was_said_before():
     assert helper.history == []
 
 
-def test_stored_conversation_is_kept_when_another_is_set(tmp_path):
-    """A stored conversation is put away under another name, as by a reset, and the new one is stored."""
+def test_setting_the_history_archives_the_stored_session(tmp_path):
+    """Setting the history stores the previous conversation under another name."""
     place = tmp_path / "sessions.db"
     helper = Agent("helper", session=Session.open(place, "trip"), llm=ScriptedLLM("Hello."))
     helper("Hi!")
@@ -62,8 +62,8 @@ def test_stored_conversation_is_kept_when_another_is_set(tmp_path):
     assert sorted(summary.name[:4] for summary in Session.summaries(place)) == ["trip", "trip"]
 
 
-def test_labels_of_results_that_were_kept_elsewhere():
-    """Of a tool's result the tool's labels hold, of an unknown tool's the worst; a typed message keeps its own."""
+def test_labels_of_results_in_a_set_history():
+    """Results in a set history get the labels of their tool, or all labels if the tool is unknown."""
     helper = Agent("helper", core_tools)
     helper.history = KEPT
     assert (helper.messages[2].name, helper.messages[2].labels) == ("calculator", frozenset())
@@ -94,8 +94,8 @@ def test_labels_of_results_that_were_kept_elsewhere():
         (KEPT[2:], SessionError, "a result of the call 'call_1', which does not exist"),
     ],
 )
-def test_what_is_no_history_is_refused_and_nothing_is_forgotten(given, kind, told):
-    """What is no conversation is told, and the one that there is stays."""
+def test_invalid_history_is_rejected(given, kind, told):
+    """Setting an invalid history raises an error and leaves the conversation unchanged."""
     helper = Agent("helper", llm=ScriptedLLM("Hello."))
     helper("Hi!")
     with pytest.raises(kind, match=told):
@@ -103,15 +103,15 @@ def test_what_is_no_history_is_refused_and_nothing_is_forgotten(given, kind, tol
     assert len(helper.history) == 2
 
 
-def test_messages_in_the_place_of_a_prompt():
-    """Messages given as a prompt are answered with where a conversation is set."""
+def test_messages_as_the_prompt_are_rejected():
+    """Passing messages as the prompt raises an error that says how to set the history."""
     for given in (KEPT, KEPT[0], [UserMessage("Hi!")]):
         with pytest.raises(ConfigError, match=r"To set a conversation, assign agent.history = \[...\]"):
             Agent("helper", llm=ScriptedLLM()).run(given)
 
 
-def test_tools_that_are_set_are_used():
-    """Functions that are set, or added, are tools in the next run."""
+def test_assigned_tools_are_used():
+    """Functions assigned or added to the tools are used by the next run."""
     helper = Agent(
         "helper", llm=ScriptedLLM(call("double", number=21), "42.", call("calculator", expression="1+1"), "2.")
     )
@@ -123,8 +123,8 @@ def test_tools_that_are_set_are_used():
     assert helper.tools.names == ()
 
 
-def test_what_is_set_is_made_like_an_argument(tmp_path):
-    """A folder becomes a workspace, nothing the default, as when the agent is made."""
+def test_attributes_are_converted_like_arguments(tmp_path):
+    """Attributes accept the same values as the arguments: a path for a workspace, None for the default."""
     helper = Agent("helper", system_tools, policy=Policy(SafetyLevel.SAFE), max_iterations=1)
     helper.workspace, helper.limits, helper.policy, helper.instruction = tmp_path, None, Policy(), None
     assert Path(helper.workspace.folder) == tmp_path
@@ -151,8 +151,8 @@ def test_what_is_set_is_made_like_an_argument(tmp_path):
         ("dry_run", "no", "dry_run= takes True or False"),
     ],
 )
-def test_wrong_value_is_told_when_it_is_set(name, value, told):
-    """A wrong value is told where it is set, not in a later run, and changes nothing."""
+def test_invalid_value_is_rejected_when_set(name, value, told):
+    """Setting an invalid value raises ConfigError and leaves the attribute unchanged."""
     helper = Agent("helper")
     before = getattr(helper, name)
     with pytest.raises(ConfigError, match=told):
@@ -161,14 +161,14 @@ def test_wrong_value_is_told_when_it_is_set(name, value, told):
 
 
 @pytest.mark.parametrize("name", ["safety", "system_prompt", "max_turns", "output_type", "intruction"])
-def test_what_would_change_nothing_is_refused(name):
-    """Setting what an agent does not have is an error, as nobody would heed it."""
+def test_unknown_attribute_is_rejected(name):
+    """Setting an unknown attribute raises AttributeError."""
     with pytest.raises(AttributeError, match=f"has no attribute '{name}'; these can be set: name, "):
         setattr(Agent("helper"), name, "SAFE")
 
 
-def test_own_class_may_have_more():
-    """An agent of a class of one's own has attributes of its own."""
+def test_subclass_may_have_its_own_attributes():
+    """A subclass of Agent may have its own attributes."""
 
     class Clerk(Agent):
         def __init__(self):
@@ -181,7 +181,7 @@ def test_own_class_may_have_more():
 
 
 @pytest.mark.parametrize("kind", [RunEnded, HistoryGiven])
-def test_nobody_waits_for_what_is_only_kept(kind):
-    """To ask for an event that nobody is told of is an error that names the one to ask for."""
+def test_listening_for_a_stored_event_is_rejected(kind):
+    """Listening for an event that is only stored and never emitted raises ConfigError."""
     with pytest.raises(ConfigError, match=f"{kind.__name__} is only stored with the session, and not emitted"):
         Agent("helper").on(kind, print)

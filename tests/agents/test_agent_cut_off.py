@@ -55,8 +55,8 @@ def cut_off_at(kind, agent, way):
 
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
-def test_closed_stream_goes_on(way, session, find_faults):
-    """A run whose stream was closed goes on where it stopped: what had a result is not made again."""
+def test_closed_stream_can_be_resumed(way, session, find_faults):
+    """A run whose stream was closed can be resumed, and finished calls are not repeated."""
     note, notes = noting()
     lines = [call("note", text="a"), call("note", text="b"), "Both."]
     agent = Agent("helper", [note], llm=ScriptedLLM(*lines), session=session)
@@ -72,7 +72,7 @@ def test_closed_stream_goes_on(way, session, find_faults):
 @pytest.mark.parametrize("way", ["stream", "astream"])
 @pytest.mark.parametrize("idempotent", [False, True])
 def test_call_that_had_begun_when_the_stream_was_closed(idempotent, way, session):
-    """A call that had begun is told as interrupted, or made when it may be repeated."""
+    """A call that had started is reported as interrupted, or repeated if the tool is idempotent."""
     note, notes = noting()
     lines = [[call("note", text="a"), call("note", text="b")], "Done."]
     agent = Agent("helper", [Tool(note, idempotent=idempotent)], llm=ScriptedLLM(*lines), session=session)
@@ -83,8 +83,8 @@ def test_call_that_had_begun_when_the_stream_was_closed(idempotent, way, session
     assert (statuses, sorted(notes)) == ((["ok", "ok"], ["a", "b"]) if idempotent else (["interrupted", "ok"], ["b"]))
 
 
-def test_something_else_is_asked_after_a_cut(session, find_faults):
-    """When something else is asked first, the run that was cut off is told of as interrupted, and is over."""
+def test_new_prompt_ends_the_run_that_was_cut_off(session, find_faults):
+    """A new prompt ends the run that was cut off, and its calls are reported as interrupted."""
     note, notes = noting()
     lines = [[call("note", text="a"), call("note", text="b")], "Hello."]
     agent = Agent("helper", [note], llm=ScriptedLLM(*lines), session=session)
@@ -100,7 +100,7 @@ def test_something_else_is_asked_after_a_cut(session, find_faults):
 
 
 def test_copy_of_a_session_whose_run_was_cut_off(session):
-    """Whoever has a copy of the session can go on with the run just as well, whatever its tools have returned."""
+    """A copy of the session can resume the run, even if a result cannot be copied."""
 
     def lend() -> object:
         """Lend something that cannot be copied."""
@@ -114,7 +114,7 @@ def test_copy_of_a_session_whose_run_was_cut_off(session):
 
 
 def test_listener_that_raises_cuts_a_run_off(session):
-    """A listener that raises ends the run, which can be resumed once the listener is removed."""
+    """A listener that raises an error ends the run, which can be resumed without the listener."""
     note, notes = noting()
     agent = Agent("helper", [note], llm=ScriptedLLM(call("note", text="a"), "Done."), session=session)
 
@@ -166,8 +166,8 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_ctrl_c_in_a_process(way, tmp_path, find_faults):
-    """Ctrl-C ends the program, and the next process goes on with the run: nothing that was done is done again."""
+def test_ctrl_c_in_one_process_and_resuming_in_another(way, tmp_path, find_faults):
+    """After Ctrl-C, another process resumes the run without repeating finished calls."""
     place, effects = tmp_path / "trips.db", tmp_path / "effects"
     command = [sys.executable, "-c", INTERRUPTED, way, place, effects]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -17,7 +17,7 @@ ASK = call("ask_user", question="Which one?")
 
 
 async def answer_later(question):
-    """A person who answers after a while."""
+    """Return the person's answer after a delay."""
     await asyncio.sleep(0)
     return f"{question} The red one."
 
@@ -25,7 +25,7 @@ async def answer_later(question):
 @pytest.mark.for_each("ask", [lambda question: f"{question} The red one.", answer_later])
 @pytest.mark.for_each("way", WAYS)
 def test_ask_user_with_a_function(way, ask, drive):
-    """A function answers at once, whether it blocks or awaits; its words are the result of the call."""
+    """The return value of a sync or async ask function is the result of the call."""
     llm = ScriptedLLM(ASK, "Red it is.")
     assert drive(Agent("helper", dialogue_tools(ask), llm=llm), way).output == "Red it is."
     assert llm.requests[1].messages[-1].content == "Which one? The red one."
@@ -33,7 +33,7 @@ def test_ask_user_with_a_function(way, ask, drive):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_ask_user_without_a_function_pauses(way, drive, find_faults):
-    """Without a function the run pauses with the question, and goes on with the words of the person."""
+    """Without a function, the run pauses with the question and resumes with the person's answer."""
     llm = ScriptedLLM(ASK, "Red it is.")
     agent = Agent("helper", dialogue_tools(), llm=llm)
     result = drive(agent, way)
@@ -57,7 +57,7 @@ def test_ask_user_without_a_function_pauses(way, drive, find_faults):
     ],
 )
 def test_answers(answer, told):
-    """A question is answered with words, with yes or no when it is named, or by a function."""
+    """A question is answered by a value, by a mapping from its id, or by a function."""
     llm = ScriptedLLM(ASK, "Done.")
     Agent("helper", [ask_user_tool()], llm=llm).run("go").resume(answer)
     assert llm.requests[1].messages[-1].content == told
@@ -67,14 +67,14 @@ NO_WORDS = [None, True, False, {}, Approval.ONCE, Approval.NO, {"call_1_1": Appr
 
 
 @pytest.mark.for_each("answer", [*NO_WORDS, lambda _: True, lambda _: None, lambda _: Approval.LATER])
-def test_yes_to_everything_answers_no_question(answer):
-    """What approves or refuses everything has not answered a question: it goes on waiting."""
+def test_approving_everything_does_not_answer_a_question(answer):
+    """Approving or denying all pending calls does not answer a question: the run stays paused."""
     result = Agent("helper", [ask_user_tool()], llm=ScriptedLLM(ASK)).run("go").resume(answer)
     assert (result.status, [pending.question for pending in result.pending]) == ("paused", ["Which one?"])
 
 
 def test_approver_does_not_answer_questions():
-    """An agent whose approver says yes to all asks the person all the same."""
+    """An approver does not answer questions for the person."""
     agent = Agent("helper", [ask_user_tool()], approve=lambda _: True, llm=ScriptedLLM(ASK))
     assert agent.run("go").resume().status == "paused"
 
@@ -87,15 +87,15 @@ def fail(request):
 @pytest.mark.parametrize(
     ("answer", "told"), [({"call_1_1": Approval.NO}, "The person did not answer."), (fail, "LookupError: nobody home")]
 )
-def test_no_answer_is_told(answer, told):
-    """When the person will not answer, or asking fails, the model is told, and the run goes on."""
+def test_missing_answer_is_reported_to_the_model(answer, told):
+    """If the person declines to answer or asking fails, the model is informed and the run continues."""
     llm = ScriptedLLM(ASK, "Then not.")
     assert Agent("helper", [ask_user_tool()], llm=llm).run("go").resume(answer).output == "Then not."
     assert told in llm.requests[1].messages[-1].content
 
 
-def test_any_tool_may_wait():
-    """A tool of one's own that raises Postponed waits for words, after it was approved like any other."""
+def test_custom_tool_may_pause_the_run():
+    """A tool that raises Postponed pauses the run until it is answered."""
     begun = []
 
     def order(thing: str) -> str:
@@ -110,8 +110,8 @@ def test_any_tool_may_wait():
     assert (begun, llm.requests[1].messages[-1].content) == (["lamp"], "It has.")
 
 
-def test_an_answer_that_was_kept_is_not_asked_for_again(tmp_path):
-    """When the process dies right after a person has answered, the next one goes on with the answer."""
+def test_stored_answer_is_not_requested_again(tmp_path):
+    """A stored answer is not requested again after the process has died."""
     result = Agent("helper", [ask_user_tool()], llm=ScriptedLLM(ASK)).run("go")
     session = Session.open(tmp_path / "a.db", "trip")
     kept = [*result.milestones, RunResumed(), Approved("call_1_1", Approval.ONCE, "The red one.")]
@@ -123,7 +123,7 @@ def test_an_answer_that_was_kept_is_not_asked_for_again(tmp_path):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_tell_user(way, drive):
-    """What the model tells on the way reaches the person while the run goes on, and the events in any case."""
+    """A message of `tell_user` is passed to the function and is also reported as an event."""
     told, events = [], []
 
     async def show(message):
@@ -140,7 +140,7 @@ def test_tell_user(way, drive):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_finish_ends_the_run(way, drive, find_faults):
-    """`finish` ends the run: its argument is the answer, the last of the history; the model is not asked again."""
+    """`finish` ends the run with its argument as the answer, without another request."""
     llm = ScriptedLLM(call("finish", answer="It is 4."))
     agent = Agent("helper", dialogue_tools(), llm=llm)
     result = drive(agent, way)
@@ -149,14 +149,14 @@ def test_finish_ends_the_run(way, drive, find_faults):
     assert agent.history[-1] == {"role": "assistant", "content": "It is 4."}
 
 
-def test_finish_is_given_whole():
-    """However long an answer `finish` gives, it is the whole answer."""
+def test_finish_is_not_truncated():
+    """A long answer of `finish` is not truncated."""
     answer = "x" * 200_000
     assert Agent("helper", [finish_tool], llm=ScriptedLLM(call("finish", answer=answer)))("go") == answer
 
 
 def test_finish_waits_for_the_other_calls(find_faults):
-    """Calls beside `finish` run, too; when one waits for a person, the run ends after the person has answered."""
+    """The other calls of the response run as well, and a pending question pauses the run before it ends."""
     llm = ScriptedLLM([call("finish", answer="Done."), ASK])
     agent = Agent("helper", dialogue_tools(), llm=llm)
     result = agent.run("go")
@@ -166,6 +166,6 @@ def test_finish_waits_for_the_other_calls(find_faults):
     assert len(llm.requests) == 1
 
 
-def test_finish_that_fails_goes_on():
-    """Without its argument `finish` is told to be wrong, and the run goes on."""
+def test_failed_finish_does_not_end_the_run():
+    """A `finish` call without its argument fails, and the run continues."""
     assert Agent("helper", [finish_tool], llm=ScriptedLLM(call("finish"), "It is 4."))("go") == "It is 4."

@@ -43,8 +43,8 @@ def result_of(agent, way, prompt="go"):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_run_goes_on_with_another_model(way):
-    """The first calls a tool and then goes away: the second answers, with the call and its result before it."""
+def test_fallback_model_continues_the_run(way):
+    """If the first model fails after a tool call, the second receives the call and its result and answers."""
     with FakeServer(call("add", a=1, b=2), fail(500, "boom")) as one, FakeServer("It is 3.", "Again.") as two:
         heard = []
         agent = Agent("clerk", [add], llm=served(one, fallback=served(two, "second")), listeners=[heard.append])
@@ -63,7 +63,7 @@ def test_a_run_goes_on_with_another_model(way):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_none_answers(way):
-    """The run fails with one error that names each model, after one event that says the same."""
+    """If all models fail, the run fails with one error that names each model, after one event."""
     llm = ScriptedLLM(Unreachable("gone"), fallback=ScriptedLLM(BadResponse("no JSON"), model="two"))
     told = "None of the 2 models answered. [scripted:scripted] gone [scripted:two] no JSON"
     with pytest.raises(BadResponse) as failed:
@@ -80,23 +80,23 @@ def spent(limits, lines, prices=(CHEAP, CHEAP)):
         return Agent("clerk", llm=llm, limits=limits).run("go")
 
 
-def test_money_is_counted_by_who_answered():
-    """What the answer cost is reckoned with the price of the model that gave it, and nothing for one that refused."""
+def test_cost_uses_the_price_of_the_answering_model():
+    """The cost uses the price of the model that answered; the model that refused costs nothing."""
     line = say("Hello.", usage=Usage(1_000, 500, requests=1))
     result = spent(Limits(cost=1.0), [fail(500, "boom"), line], [DEAR, CHEAP])
     assert result.cost.dollars == pytest.approx(0.002)
 
 
-def test_money_is_set_aside_for_the_dearest():
-    """A fallback that could cost more than the limit keeps the request from being sent, whoever would answer it."""
+def test_cost_limit_uses_the_highest_price():
+    """A request is not sent if the price of any fallback could exceed the cost limit."""
     result = spent(Limits(cost=0.001), [None, None], [CHEAP, Price(1_000, 1_000)])
     assert (result.status, result.limit) == ("limit", "cost")
 
 
 @pytest.mark.parametrize("unknown", ["refuse", "free", Price(1_000_000, 1_000_000)])
 @pytest.mark.parametrize("prices", [(CHEAP, None), (None, CHEAP)])
-def test_a_price_that_nobody_knows(prices, unknown):
-    """What stands in for the one unknown price does so for that model alone: the other's limit still holds."""
+def test_unknown_price_of_one_model(prices, unknown):
+    """`unknown_price` applies only to the model without a price; the limit still holds for the other."""
     limits, asked = Limits(cost=0.01, unknown_price=unknown), []
 
     def hello(request):
@@ -109,8 +109,8 @@ def test_a_price_that_nobody_knows(prices, unknown):
     assert all(tokens < 5_000 for tokens in asked)
 
 
-def test_what_was_lost_stays_charged():
-    """A first model that may charge for half an answer is charged at its worst, beside what the second took."""
+def test_dropped_response_of_the_first_model_is_counted():
+    """A dropped response of the first model counts as a request with unreported usage."""
     line = say("Hello.", usage=Usage(1_000, 500, requests=1))
     limits = Limits(total_tokens=10_000)
     result = spent(limits, [drop("One", after=0), line])
@@ -120,16 +120,16 @@ def test_what_was_lost_stays_charged():
     assert [part.tariff.model for part in result.usage.by_tariff] == ["first"]
 
 
-def test_the_shortest_answer_that_was_allowed_counts():
-    """Under limits all models are asked for an answer of the length that the least of them may give."""
+def test_smallest_maximum_length_is_used():
+    """Under limits, all models are sent the smallest of their maximum lengths."""
     with FakeServer(fail(500, "boom")) as one, FakeServer("Hello.") as two:
         llm = served(one, max_tokens=700, fallback=served(two, "second", max_tokens=300))
         Agent("clerk", llm=llm, limits=Limits(total_tokens=100_000)).run("go")
         assert [server.requests[0].json["max_tokens"] for server in (one, two)] == [300, 300]
 
 
-def test_a_conversation_that_is_too_long_for_the_second():
-    """With the first away, what the second cannot read is made shorter as for any model."""
+def test_conversation_too_long_for_the_fallback_is_shortened():
+    """The conversation is shortened if it is too long for the fallback model."""
     llm = ScriptedLLM(
         Unreachable("gone"),
         fallback=ScriptedLLM(
@@ -142,8 +142,8 @@ def test_a_conversation_that_is_too_long_for_the_second():
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_recording_has_all_of_it(way, tmp_path):
-    """A replay asks nobody, and tells the same: who answered, who did not and why, and what it took."""
+def test_replay_restores_failures_and_usage(way, tmp_path):
+    """A replay returns the recorded answer, usage and failures without calling a model."""
 
     def told(first, second):
         heard = []
@@ -159,8 +159,8 @@ def test_a_recording_has_all_of_it(way, tmp_path):
     assert recorded[2][0].error == "[scripted:scripted] no JSON"
 
 
-def test_a_recorded_failure_has_all_of_it(tmp_path):
-    """When none answered a replay raises the same error, with what each model said and took."""
+def test_replay_restores_a_failure_of_all_models(tmp_path):
+    """A replay raises the recorded error with the failure and usage of each model."""
 
     def failure(*lines):
         first, second = lines or ((), ())
@@ -176,8 +176,8 @@ def test_a_recorded_failure_has_all_of_it(tmp_path):
     assert recorded[2] == 1
 
 
-def test_a_recording_without_a_fallback_fits(tmp_path):
-    """A fallback that is given later does not make a recording useless."""
+def test_recording_without_a_fallback_can_be_replayed(tmp_path):
+    """A recording made without a fallback can be replayed with one."""
 
     def ask(**options):
         llm = ScriptedLLM(*([] if options else ["Hello."]), **options).with_settings(temperature=0)
@@ -189,8 +189,8 @@ def test_a_recording_without_a_fallback_fits(tmp_path):
         assert ask(fallback=ScriptedLLM()) == recorded
 
 
-def test_a_trace_tells_it(tmp_path):
-    """The lines of a trace name the model that answered after the one that did not."""
+def test_trace_lists_the_failed_model_first(tmp_path):
+    """A trace lists the failed model before the model that answered."""
     llm = ScriptedLLM(Unreachable("gone"), fallback=ScriptedLLM("Hello.", model="two"))
     Agent("clerk", llm=llm, listeners=[JSONLines(tmp_path / "t.jsonl")]).run("go")
     lines = (tmp_path / "t.jsonl").read_text().splitlines()
@@ -199,8 +199,8 @@ def test_a_trace_tells_it(tmp_path):
 
 
 @pytest.mark.parametrize("way", ["run", "stream"])
-def test_a_run_that_is_over_awaits_nothing(way):
-    """The thread that a run leaves behind when its time is up is told so, and asks nobody else."""
+def test_run_that_timed_out_does_not_call_the_fallback(way):
+    """After a run has timed out, its thread is cancelled and does not call the fallback."""
     is_over, is_told, seen = threading.Event(), threading.Event(), []
 
     def fail_late(_request):
@@ -217,7 +217,7 @@ def test_a_run_that_is_over_awaits_nothing(way):
     assert seen == [True, False]
 
 
-def test_a_name_is_enough():
-    """The text of a model may name its fallbacks, wherever a model is named."""
+def test_model_string_names_fallbacks():
+    """A model string may name its fallbacks."""
     llm = Agent("clerk", model="ollama:qwen3 | lmstudio:gemma | offline").llm
     assert [each.provider for each in (llm, *llm.fallbacks)] == ["ollama", "lmstudio", "offline"]

@@ -58,8 +58,8 @@ FAULTS = [
 
 @pytest.mark.for_each("way", ["run", "arun"])
 @pytest.mark.for_each(("name", "arguments", "told"), FAULTS)
-def test_faults_are_told_to_the_model(name, arguments, told, way, find_faults):
-    """Whatever is wrong with a tool call is told to the model in its result, with a decision, and the run goes on."""
+def test_faults_are_reported_to_the_model(name, arguments, told, way, find_faults):
+    """A faulty tool call is reported to the model with a decision, and the run continues."""
     slow = [Tool(function, timeout_seconds=0.1) for function in (sleep, asleep)]
     tools = [add, explode, aexplode, *slow, Tool(add, "erase", level="SYSTEM")]
     llm = ScriptedLLM(call(name, arguments), "I see.")
@@ -76,8 +76,8 @@ def test_faults_are_told_to_the_model(name, arguments, told, way, find_faults):
 
 
 @pytest.mark.parametrize("ids", [["x", "x"], ["x", "x_2", "x", "x_3"], ["call_1", "call_1", "call_1_2"]])
-def test_ids_are_made_distinct_over_the_whole_history(ids, find_faults):
-    """Repeated ids of tool calls are made distinct, within a response and over all runs."""
+def test_duplicate_ids_are_made_unique(ids, find_faults):
+    """Duplicate tool call ids are made unique within a response and across runs."""
     calls = tuple(ToolCall(each, "add", json.dumps({"a": n, "b": 0})) for n, each in enumerate(ids))
     line = AssistantMessage(tool_calls=calls)
     agent = Agent("helper", [add], llm=ScriptedLLM(line, line, "Done.", line, "Done."))
@@ -89,8 +89,8 @@ def test_ids_are_made_distinct_over_the_whole_history(ids, find_faults):
 
 
 @pytest.mark.parametrize("identity", [{}, {"id": None}, {"id": ""}, {"id": "call_0"}])
-def test_ids_that_a_server_forgets_or_repeats(identity, find_faults):
-    """A server that gives its tool calls no id, or always the same one, is sent a history in which each has its own."""
+def test_missing_or_duplicate_ids_of_a_server(identity, find_faults):
+    """Missing or duplicate tool call ids of a server are replaced by unique ones in the history."""
     wish = {**identity, "type": "function", "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'}}
     choice = {"index": 0, "message": {"role": "assistant", "tool_calls": [wish, wish]}, "finish_reason": "tool_calls"}
     answer = raw(json.dumps({"choices": [choice]}), content_type="application/json")
@@ -124,8 +124,8 @@ WISHES = st.builds(
 
 @settings(max_examples=60)
 @given(batches=st.lists(st.lists(WISHES, min_size=1, max_size=4), max_size=4), way=st.sampled_from(["run", "arun"]))
-def test_whatever_a_model_wishes_for(find_faults, batches, way):
-    """Whatever a model writes, each call has one result and one decision, and the run gets to its answer."""
+def test_arbitrary_tool_calls_get_a_result(find_faults, batches, way):
+    """Each call has one result and one decision, whatever the model writes."""
     agent, events = Agent("helper", TOOLS, llm=ScriptedLLM(*batches, "Done.")), []
     agent.listeners.append(events.append)
     result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))

@@ -38,8 +38,8 @@ def stamp(text: str) -> str:
     return f"[{text}]"
 
 
-def test_everything_that_can_be_said():
-    """A few lines set the agent up; after an empty line the instruction stands as it is."""
+def test_all_settings_of_an_agent_file():
+    """A file may set all options, and the text after the first empty line is the instruction."""
     manifesto = parse_manifesto(FULL)
     assert manifesto.tools.names == TOOLS
     assert manifesto == AgentFile(
@@ -70,8 +70,8 @@ SPELLINGS = {
 
 
 @pytest.mark.for_each("text", SPELLINGS.values(), ids=SPELLINGS)
-def test_settings_as_people_write_them(text):
-    """Settings are read as people write them."""
+def test_settings_in_different_spellings(text):
+    """Settings are accepted in different spellings."""
     manifesto = parse_manifesto(text)
     assert (manifesto.name, manifesto.instruction, manifesto.tools.names) == ("Clerk", "Be kind.", TOOLS)
 
@@ -80,8 +80,8 @@ def test_settings_as_people_write_them(text):
     "text",
     ["You are kind.", "# Kindness\n\nYou are kind.", "Note: be kind.\nname: no setting", "# Kindness\nIt matters."],
 )
-def test_a_text_without_settings(text):
-    """A text that begins with no setting is all instruction."""
+def test_text_without_settings(text):
+    """A text without settings at the start is used as the instruction."""
     assert parse_manifesto(text) == AgentFile("agent", text)
 
 
@@ -92,8 +92,8 @@ def test_a_file_of_the_largest_size_is_read(tmp_path):
     assert len(read_manifesto(path).instruction) == 1_000_000
 
 
-def test_a_file(tmp_path):
-    """The name is by default the file's, and the session the file's own; the workspace is meant from its folder."""
+def test_defaults_of_an_agent_file(tmp_path):
+    """Name and session default to those of the file, and the workspace is relative to its folder."""
     path = tmp_path / "trip.txt"
     path.write_text("\ufefftools: none\nworkspace: notes\n\nPlan trips.", "utf-8")
     manifesto = read_manifesto(str(path))
@@ -107,8 +107,8 @@ def test_a_file(tmp_path):
     assert read_manifesto(other.parent / ".." / "trip.txt").session == manifesto.session
 
 
-def test_an_agent_is_made_of_a_file(tmp_path):
-    """What a program says comes before what the file says: its LLM before the model, its policy before the level."""
+def test_arguments_override_the_agent_file(tmp_path):
+    """Keyword arguments take precedence over the settings of the file."""
     path = tmp_path / "trip.txt"
     path.write_text("tools: calculator\nmodel: gpt-5.4-mini\nsafety: safe\nsession: none\n\nPlan trips.", "utf-8")
     llm, policy = ScriptedLLM("Go to Huế."), Policy(SafetyLevel.SYSTEM)
@@ -119,29 +119,29 @@ def test_an_agent_is_made_of_a_file(tmp_path):
 
 
 @pytest.mark.parametrize("word", ["none", "Off", "no", ""])
-def test_runs_that_are_not_saved(tmp_path, word):
-    """`session: none` saves nothing."""
+def test_session_none(tmp_path, word):
+    """`session: none` disables saving."""
     path = tmp_path / "trip.txt"
     path.write_text(f"session: {word}\nworkspace: /data\n\nPlan trips.", "utf-8")
     manifesto = read_manifesto(path)
     assert (manifesto.session, str(manifesto.workspace)) == (None, "/data")
 
 
-def test_a_workspace_without_a_file():
-    """Without a file a workspace is meant from the current folder."""
+def test_workspace_without_a_file():
+    """Without a file, the workspace is relative to the current folder."""
     assert str(parse_manifesto("workspace: notes\n\nBe kind.").workspace) == "notes"
 
 
-def test_tools_of_ones_own():
-    """A file may name tools that the program brings along; they take the place of shipped ones of the same name."""
+def test_custom_tools_in_a_file():
+    """A file may name tools passed by the program, which replace shipped tools of the same name."""
     own = Tool(lambda query: query, "wikipedia", "Mine.")
     manifesto = parse_manifesto("tools: stamp, web, wikipedia\n\nBe kind.", tools=[stamp, own])
     assert manifesto.tools.names == ("stamp", *web_tools.names)
     assert manifesto.tools.find("wikipedia") is own
 
 
-def test_limits_that_are_no_numbers():
-    """A limit may be taken away, and an unknown price be taken for free."""
+def test_limits_that_are_not_numbers():
+    """A limit may be `none`, and an unknown price may be `free`."""
     limits = parse_manifesto("limits: seconds none, unknown-price free\n\nBe kind.").limits
     assert limits == Limits(seconds=None, unknown_price="free")
 
@@ -170,8 +170,8 @@ FAULTS = {
 
 
 @pytest.mark.for_each(("text", "line", "said"), FAULTS.values(), ids=FAULTS)
-def test_what_is_wrong_is_told(text, line, said):
-    """What cannot be understood is an error that names the line and what to do."""
+def test_invalid_settings_are_reported_with_the_line(text, line, said):
+    """An invalid setting raises ConfigError, which names the line and the remedy."""
     with pytest.raises(ConfigError) as caught:
         parse_manifesto(text)
     assert said in str(caught.value)
@@ -182,8 +182,8 @@ NOT_LINE_ENDS = ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x
 
 
 @pytest.mark.parametrize("end", [*NOT_LINE_ENDS, "\u200b", "\u202e", "\ue0041"], ids=ascii)
-def test_one_visible_line_is_one_setting(tmp_path, end):
-    """A second setting cannot hide in a line behind a character that looks like no end of one: it is refused."""
+def test_hidden_setting_in_a_line_is_rejected(tmp_path, end):
+    """A setting hidden after an unusual line separator is rejected."""
     for text in (f"tools: core{end}safety: system\n\nBe kind.", f"tools:\n- core{end}safety: system\n\nBe kind."):
         path = tmp_path / "agent.txt"
         path.write_bytes(text.encode())
@@ -191,8 +191,8 @@ def test_one_visible_line_is_one_setting(tmp_path, end):
             read_manifesto(path)
 
 
-def test_text_with_invisible_characters_is_kept():
-    """Emoji in settings, Windows line ends and any character of the instruction are no fault; NUL is one."""
+def test_text_with_invisible_characters_is_accepted():
+    """Emoji, Windows line endings and control characters are accepted; a NUL character is rejected."""
     read = parse_manifesto("name: Weather \u26c5\ufe0f\r\ntools: core\r\n\r\nBe kind.\u2028And brief.\x0c")
     assert (read.name, read.instruction) == ("Weather \u26c5\ufe0f", "Be kind.\u2028And brief.")
     with pytest.raises(ConfigError, match="NUL"):
@@ -201,7 +201,7 @@ def test_text_with_invisible_characters_is_kept():
 
 @pytest.mark.parametrize("text", ["Be kind.\n\nTools: hammer and saw", "Be kind.\nTools:", "Be kind.\nTools:\n- saw"])
 def test_words_about_other_tools(text):
-    """An instruction may speak of tools that are none of ours."""
+    """An instruction may mention tools that do not exist."""
     assert parse_manifesto(text).instruction == text
 
 
@@ -219,8 +219,8 @@ LOOK_LIKE_SETTINGS = {
 }
 
 
-def test_every_argument_of_agent_is_a_setting_or_known_to_be_none():
-    """What Agent takes can be set in a file, or is refused there by name."""
+def test_every_argument_is_a_setting_or_rejected():
+    """Each argument of Agent is a setting, or is rejected by name."""
     assert PYTHON_ONLY | {"description", "model", "safety", "session", "limits", "workspace"} == {
         *AgentOptions.__annotations__,
         "output_type",
@@ -228,8 +228,8 @@ def test_every_argument_of_agent_is_a_setting_or_known_to_be_none():
 
 
 @pytest.mark.for_each(("text", "line", "said"), LOOK_LIKE_SETTINGS.values(), ids=LOOK_LIKE_SETTINGS)
-def test_a_line_that_looks_like_a_setting_does_not_become_instruction(text, line, said):
-    """A setting that would silently have no effect is an error that says how to write it."""
+def test_misplaced_setting_is_rejected(text, line, said):
+    """A line that looks like a setting but has no effect raises an error."""
     with pytest.raises(ConfigError, match=f"line {line}: ") as caught:
         parse_manifesto(text)
     assert said in str(caught.value)
@@ -246,7 +246,7 @@ def test_a_line_that_looks_like_a_setting_does_not_become_instruction(text, line
     ],
 )
 def test_an_instruction_may_contain_colons(text):
-    """Ordinary words before a colon, in any language, are instruction."""
+    """An instruction may contain words followed by a colon."""
     assert parse_manifesto(text).instruction == text
 
 
@@ -261,15 +261,15 @@ ODD_FILES = {
 
 @pytest.mark.parametrize("make", ODD_FILES.values(), ids=ODD_FILES)
 def test_only_regular_files_of_at_most_a_megabyte_are_read(tmp_path, make):
-    """A file that is none, or too large, is refused at once."""
+    """A path that is not a regular file, or a file that is too large, is rejected."""
     make(tmp_path / "trip.txt")
     with pytest.raises(ConfigError, match=r"The agent file .*trip\.txt.* cannot be read: it is (not a regular|larger)"):
         Agent.from_file(tmp_path / "trip.txt")
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", None], ids=["no text", "no file"])
-def test_a_file_that_cannot_be_read(tmp_path, content):
-    """A file that is missing or no text is named in the error."""
+def test_unreadable_agent_file_is_named(tmp_path, content):
+    """The error for a missing or binary file names it."""
     path = tmp_path / "trip.txt"
     if content is not None:
         path.write_bytes(content)
@@ -277,8 +277,8 @@ def test_a_file_that_cannot_be_read(tmp_path, content):
         read_manifesto(path)
 
 
-def test_a_program_is_no_agent_s_file(tmp_path):
-    """A program is refused, as its text would be the instruction."""
+def test_python_program_is_not_an_agent_file(tmp_path):
+    """A Python program is rejected as an agent file."""
     (tmp_path / "bot.py").write_text("from agentkit import Agent\n")
     with pytest.raises(ConfigError, match=r"bot\.py' is a Python program.* --agent .* -t "):
         read_manifesto(tmp_path / "bot.py")

@@ -63,8 +63,8 @@ def returning(value, name="fetch"):
     return tool(fetch, name=name)
 
 
-def test_a_pdf_in_the_form_of_each_protocol(report):
-    """A PDF goes as it is, with its name, in the form that each protocol of OpenAI's has for it."""
+def test_pdf_is_sent_in_the_format_of_each_protocol(report):
+    """A PDF is sent with its name, in the format of each protocol."""
     forms = {
         "chat": {"type": "file", "file": {"filename": "report.pdf", "file_data": report.url}},
         "responses": {"type": "input_file", "filename": "report.pdf", "file_data": report.url},
@@ -77,8 +77,8 @@ def test_a_pdf_in_the_form_of_each_protocol(report):
 
 
 @pytest.mark.parametrize(("name", "data", "form"), [("a.wav", WAV, "wav"), ("a.mp3", b"ID3\x04", "mp3")])
-def test_a_recording_is_heard(name, data, form):
-    """A recording goes as base64 with its format."""
+def test_audio_is_sent_as_base64(name, data, form):
+    """Audio is sent as base64 with its format."""
     with FakeServer("Hello.") as server:
         reader(llm=llm_of(server))(["What is said?", File.read(data, name)])
         part = sent(server.requests[0])[-1]["content"][1]
@@ -87,8 +87,8 @@ def test_a_recording_is_heard(name, data, form):
     TYPES["chat"].validate_python(part, strict=True)
 
 
-def test_an_address_is_fetched_by_the_provider():
-    """The address of a file goes in a field of its own over Responses, and where the data would stand over chat."""
+def test_url_of_a_file_is_sent_to_the_provider():
+    """The URL of a file is sent as `file_url` in Responses and as `file_data` in chat."""
     file = File("https://example.com/report.pdf")
     for protocol, form in {
         "responses": {"type": "input_file", "file_url": file.url},
@@ -100,7 +100,7 @@ def test_an_address_is_fetched_by_the_provider():
 
 
 def test_paths_and_texts_in_a_prompt(report, tmp_path):
-    """A path stands for what is in the file, and a file that is a text is its words with its name."""
+    """A path in a prompt is read as a file, and a text file is quoted with its name."""
     for name, data in {"report.pdf": report.data, "dot.gif": b"GIF89a", "notes.md": b"# Notes\n"}.items():
         (tmp_path / name).write_bytes(data)
     llm = ScriptedLLM("One.", "Two.", "Three.")
@@ -124,8 +124,8 @@ def test_paths_and_texts_in_a_prompt(report, tmp_path):
         ([b"%PDF-"], "a File, the Path of one"),
     ],
 )
-def test_what_cannot_be_read_is_told_before_anything_is_sent(prompt, said, tmp_path, monkeypatch):
-    """A file that is not there, or that no model reads, is a ConfigError that names it."""
+def test_unreadable_file_is_rejected_before_sending(prompt, said, tmp_path, monkeypatch):
+    """A missing or unsupported file raises ConfigError, which names it."""
     (tmp_path / "data.zip").write_bytes(b"PK\x03\x04")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=said):
@@ -149,8 +149,8 @@ RETURNED = {
 
 
 @pytest.mark.for_each(("value", "told"), RETURNED.values(), ids=RETURNED)
-def test_what_a_tool_returns_is_told_and_shown(value, told):
-    """The text of a result says which files are beside it, or why one is not; a file that is a text is told."""
+def test_files_of_a_tool_result(value, told):
+    """A tool result lists its files or explains why one is missing; a text file is quoted."""
     result = returning(value).invoke({})
     assert told in result.content
     count = len(result.files)
@@ -159,7 +159,7 @@ def test_what_a_tool_returns_is_told_and_shown(value, told):
 
 
 def test_the_pdf_of_a_tool_over_both_protocols(report):
-    """Over Responses it is a part of the result; over chat it follows behind the results, as nobody's words."""
+    """A tool's PDF is part of the result in Responses; in chat it follows in a separate user message."""
     for protocol in ("chat", "responses"):
         with FakeServer(call("fetch"), "Up 4%.") as server:
             assert reader(returning(report), llm=llm_of(server, protocol))("Read it.") == "Up 4%."
@@ -191,8 +191,8 @@ REFUSED = {
 @pytest.mark.for_each(
     ("protocol", "product"), [*(("chat", name) for name in REFUSED), ("responses", "OpenAI"), ("messages", "gateway")]
 )
-def test_a_model_that_takes_no_pdf_reads_its_text(report, protocol, product):
-    """Where a PDF is refused the text of its pages goes in its place, from then on at once, and `describe` says so."""
+def test_rejected_pdf_is_sent_as_text(report, protocol, product):
+    """If a model rejects PDFs, their text is sent instead, also in later requests."""
     with FakeServer(fail(*REFUSED[product]), "Up 4%.", "Still.") as server:
         llm = llm_of(server, protocol)
         helper = reader(llm=llm)
@@ -206,8 +206,8 @@ def test_a_model_that_takes_no_pdf_reads_its_text(report, protocol, product):
 
 
 @pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
-def test_a_document_of_an_office_program_that_is_refused_is_sent_as_its_text(protocol, docx):
-    """To a model that takes no documents of Word goes what stands in them."""
+def test_rejected_word_document_is_sent_as_text(protocol, docx):
+    """If a model rejects Word documents, their text is sent instead."""
     plan = File.read(docx("Plan", "Thirty days."), "plan.docx")
     with FakeServer(fail(400, "Invalid file: only PDF documents are supported"), "Thirty.", "Yes.") as server:
         llm = llm_of(server, protocol)
@@ -220,8 +220,8 @@ def test_a_document_of_an_office_program_that_is_refused_is_sent_as_its_text(pro
 
 
 @pytest.mark.parametrize("way", ["arun", "astream"])
-def test_the_text_of_a_pdf_is_read_beside_the_event_loop(report, pdf, way):
-    """While a PDF is read in another process, what else runs in the loop goes on."""
+def test_reading_a_pdf_does_not_block_the_event_loop(report, pdf, way):
+    """Reading a PDF does not block the event loop."""
     other = File.read(pdf("Another one."), "other.pdf")
 
     async def ask(helper, prompt):
@@ -246,8 +246,8 @@ def test_the_text_of_a_pdf_is_read_beside_the_event_loop(report, pdf, way):
     assert beats > 20
 
 
-def test_a_pdf_without_text_cannot_be_told(pdf):
-    """A PDF of pictures, which the model does not take, ends the run with what to do; of a tool it is told in words."""
+def test_rejected_pdf_without_text(pdf):
+    """A rejected PDF without text fails the run; in a tool result it is replaced by a note."""
     blank, said = File.read(pdf(""), "scan.pdf"), "Unknown part type: file"
     with FakeServer(fail(400, said)) as server:
         result = reader(llm=llm_of(server)).run(["Summarise.", blank])
@@ -273,8 +273,8 @@ def test_a_pdf_without_text_cannot_be_told(pdf):
         (File.read(b"\xd0\xcf\x11\xe0", "a.doc"), "only PDF files", "its format is not supported"),
     ],
 )
-def test_a_file_that_is_refused_says_what_to_do(file, said, advice):
-    """What a user wants to be read or heard is never left out in silence: the error says what would be taken."""
+def test_error_for_a_rejected_file_explains_the_remedy(file, said, advice):
+    """The error for a rejected file in a prompt explains what the model accepts."""
     with FakeServer(fail(400, said)) as server:
         llm = llm_of(server)
         result = reader(llm=llm).run(["What is this?", file])
@@ -284,16 +284,16 @@ def test_a_file_that_is_refused_says_what_to_do(file, said, advice):
     assert llm.describe().adjustments == ()
 
 
-def test_another_refusal_speaks_of_no_file(report):
-    """An error that has nothing to do with a file is left as it is."""
+def test_other_errors_do_not_mention_files(report):
+    """An error that is unrelated to a file is not changed."""
     with FakeServer(fail(400, "temperature must be at most 2")) as server:
         result = reader(llm=llm_of(server)).run(["Summarise.", report])
     assert "File.read" not in str(result.error)
 
 
 @pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
-def test_a_recording_of_a_tool_that_is_refused_is_told_in_words(protocol):
-    """Words stand for the recordings of tools where a model does not hear, and the conversation goes on."""
+def test_rejected_audio_of_a_tool_is_described(protocol):
+    """If a model rejects audio in tool results, a description is sent instead."""
     said = "Invalid value: 'input_audio'. Supported values are: 'input_text', 'input_image' and 'input_file'."
     with FakeServer(call("fetch"), fail(400, said), "Words.") as server:
         llm = llm_of(server, protocol)
@@ -302,8 +302,8 @@ def test_a_recording_of_a_tool_that_is_refused_is_told_in_words(protocol):
     assert llm.describe().adjustments == ("files in tool results are described in words",)
 
 
-def test_pictures_and_files_are_refused_apart(report):
-    """A server that takes pictures and no PDFs goes on being shown the pictures."""
+def test_images_are_sent_if_pdfs_are_rejected(report):
+    """If a server rejects PDFs, images are still sent."""
     with FakeServer(call("fetch"), fail(400, "Unknown part type: file"), "Seen.") as server:
         llm = llm_of(server)
         assert reader(returning([PNG, report]), llm=llm)("Look.") == "Seen."
@@ -313,16 +313,16 @@ def test_pictures_and_files_are_refused_apart(report):
     assert "Revenue rose by 4%." in body
 
 
-def test_a_model_without_tool_calling_reads(report):
-    """Told in text, the result of a tool has its files beside it."""
+def test_files_with_text_based_tool_calling(report):
+    """With text-based tool calling, the files of a result are attached to the message."""
     with FakeServer("<TOOL: fetch></TOOL>", "Up 4%.") as server:
         llm = LLM(base_url=server.base_url, model="any", tool_calling="text")
         assert reader(returning(report), llm=llm)("Read it.") == "Up 4%."
         assert server.requests[1].json["messages"][-1]["content"][1]["file"]["file_data"] == report.url
 
 
-def test_files_are_kept_and_told_in_a_session(report, tmp_path):
-    """A session keeps files as they are, also as JSON; its text names them, and a later run sends them again."""
+def test_session_stores_files(report, tmp_path):
+    """A session stores files, exports them as JSON, and sends them again in a later run."""
     path, llm = tmp_path / "talk.db", ScriptedLLM(call("fetch"), "Heard.")
     first = reader(returning(TALK), llm=llm, session=Session.open(path)).run(["Compare with", report])
     again = reader(llm=ScriptedLLM("Yes."), session=Session.open(path))
@@ -338,8 +338,8 @@ def test_files_are_kept_and_told_in_a_session(report, tmp_path):
     assert "JVBER" not in copied.show()
 
 
-def test_history_keeps_files_both_ways(report):
-    """A history of plain dictionaries has the files in the chat format, and is read as it was."""
+def test_history_contains_files(report):
+    """The history contains files in the chat format and can be set again."""
     helper = reader(returning(report), llm=ScriptedLLM(call("fetch"), "Done."))
     helper(["Compare with", report, TALK])
     history = helper.history
@@ -352,8 +352,8 @@ def test_history_keeps_files_both_ways(report):
     assert other.llm.requests[0].messages[2].files == (report,)
 
 
-def test_a_replayed_run_reads_what_was_recorded(report, pdf, tmp_path):
-    """A run is replayed with the files that were recorded, and another file is another question."""
+def test_replay_uses_recorded_files(report, pdf, tmp_path):
+    """A replay uses the recorded files, and a different file is a different request."""
     path = tmp_path / "run.cassette"
     with record(path):
         reader(returning(report), llm=ScriptedLLM(call("fetch"), "Up 4%."))("Read.")
@@ -363,8 +363,8 @@ def test_a_replayed_run_reads_what_was_recorded(report, pdf, tmp_path):
     assert message_form(told[0]) != message_form(told[1])
 
 
-def test_files_pass_over_mcp(report):
-    """Our tools give an MCP client their files, those of a server's tools are read, and stay untrusted."""
+def test_files_are_passed_over_mcp(report):
+    """Files are sent to and received from MCP, and received files are untrusted."""
     for file in (report, File.read(WAV)):
         server = ToolServer([returning(file)]).protocol_server()
         with MCPServer(server, level="safe") as remote:
@@ -374,8 +374,8 @@ def test_files_pass_over_mcp(report):
         assert result.tool_calls[0].result.labels == {Label.UNTRUSTED}
 
 
-def test_another_file_is_another_result():
-    """A tool that returns ever new files of one size repeats nothing; one that returns the same one does."""
+def test_different_files_are_different_results():
+    """Results with different files of the same size are not repeated calls; equal files are."""
 
     def run(files):
         rest = iter(files)
@@ -392,8 +392,8 @@ def test_another_file_is_another_result():
     assert "[Note" in str(run([TALK] * 6).messages)
 
 
-def test_an_answer_is_extracted_from_a_pdf(report, tmp_path):
-    """`extract` takes files and paths, too."""
+def test_extract_accepts_a_pdf(report, tmp_path):
+    """`extract` accepts files and paths."""
     path = tmp_path / "report.pdf"
     path.write_bytes(report.data)
     with FakeServer("4", "4") as server:

@@ -95,7 +95,7 @@ KINDS = pytest.mark.parametrize("kind", [lambda check: check, awaiting], ids=["s
 @KINDS
 @pytest.mark.parametrize("way", WAYS)
 def test_pass(way, kind, drive):
-    """A check that returns None lets prompt and answer pass as they are."""
+    """A guardrail that returns None changes neither prompt nor answer."""
     agent = Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[kind(polite), kind(brief)])
     assert drive(agent, way, "Hi!").output == "Hello."
     assert [message["content"] for message in agent.history] == ["Hi!", "Hello."]
@@ -104,7 +104,7 @@ def test_pass(way, kind, drive):
 @KINDS
 @pytest.mark.parametrize("way", WAYS)
 def test_amend(way, kind, drive):
-    """What a check returns takes the place of prompt or answer: for the model, in the result and in the history."""
+    """The return value of a guardrail replaces the prompt or answer for the model, result and history."""
     llm = ScriptedLLM("Hallo.")
     agent, amended = Agent("helper", llm=llm, guardrails=[kind(in_german), kind(signed), signed]), []
     agent.on(AnswerAmended, lambda event: amended.append(event.text))
@@ -120,7 +120,7 @@ def test_amend(way, kind, drive):
 @KINDS
 @pytest.mark.parametrize("way", WAYS)
 def test_refuse_a_prompt(way, kind, drive):
-    """A refused prompt fails the run with the reason; no model is asked, and nothing enters the history."""
+    """A refused prompt fails the run with a reason, without a request or a change of the history."""
     llm = ScriptedLLM()
     agent = Agent("helper", llm=llm, guardrails=[kind(polite), kind(in_german)])
     result = drive(agent, way, "HELP!")
@@ -133,7 +133,7 @@ def test_refuse_a_prompt(way, kind, drive):
 @KINDS
 @pytest.mark.parametrize("way", WAYS)
 def test_refuse_an_answer(way, kind, drive, find_faults):
-    """A refused answer goes back to the model with the reason; the next one is looked at again."""
+    """A refused answer is returned to the model with the reason, and the next one is checked."""
     llm = ScriptedLLM("A very long answer indeed.", "Short.")
     agent = Agent("helper", llm=llm, guardrails=[kind(brief)])
     assert drive(agent, way).output == "Short."
@@ -143,8 +143,8 @@ def test_refuse_an_answer(way, kind, drive, find_faults):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_refusals_are_bounded(way, drive):
-    """After two corrections the run fails with the last reason, and the refused answer is not the result of a call."""
+def test_number_of_refusals_is_limited(way, drive):
+    """After two corrections, the run fails with the last reason and has no output."""
     llm = ScriptedLLM("A very long answer indeed.", repeat=True)
     result = drive(Agent("helper", llm=llm, guardrails=[brief]), way)
     assert (result.status, len(llm.requests)) == ("failed", 3)
@@ -155,29 +155,29 @@ def test_refusals_are_bounded(way, drive):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("check", [broken_prompt, broken_output])
 def test_check_that_fails(check, way, kind, drive):
-    """A check with a bug fails the run and is named: what was not checked does not pass."""
+    """A guardrail that raises an unexpected error fails the run, and the error names the guardrail."""
     result = drive(Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[kind(check)]), way)
     assert result.status == "failed"
     assert "failed (" in str(result.error)
     assert type(result.error.__cause__).__name__ in {"TypeError", "AttributeError"}
 
 
-def test_failing_check_is_named():
-    """The error names the check."""
+def test_failing_guardrail_is_named():
+    """The error names the guardrail."""
     result = Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[broken_output]).run("go")
     assert "The guardrail broken_output failed (AttributeError" in str(result.error)
 
 
-def test_refusal_without_words():
-    """A check that refuses without a word is told to the model by its name."""
+def test_refusal_without_a_message():
+    """The model receives the name of a guardrail that rejects without a message."""
     llm = ScriptedLLM("No.", "Yes.")
     assert Agent("helper", llm=llm, guardrails=[silent])("go") == "Yes."
     assert "silent" in llm.requests[1].messages[-1].content
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_checks_see_the_value(way, drive):
-    """With an output type, checks of the answer get the value, and may put another one in its place."""
+def test_guardrails_receive_the_value(way, drive):
+    """With an output type, output guardrails receive the value and may replace it."""
     llm = ScriptedLLM('{"number": "A1", "total": 0}', '{"number": "A1", "total": 3}')
     agent = Agent("helper", output_type=Invoice, llm=llm, guardrails=[positive, in_cents])
     assert drive(agent, way).output == Invoice("A1", 300)
@@ -186,7 +186,7 @@ def test_checks_see_the_value(way, drive):
 
 
 def test_amended_value_is_of_the_type():
-    """What a check puts in a typed answer's place must be of the type, or be said as JSON of it."""
+    """A value that replaces a typed answer must have the type or be valid JSON for it."""
 
     def as_dictionary(output):
         return {"number": output.number, "total": "7"}
@@ -205,7 +205,7 @@ def test_amended_value_is_of_the_type():
 
 
 def test_each_text_of_a_prompt_is_checked():
-    """A prompt of several parts is checked text by text; images pass."""
+    """Each text of a prompt with several parts is checked; images are not."""
     image = Image("https://example.org/cat.png")
     llm = ScriptedLLM("A cat.")
     agent = Agent("helper", llm=llm, guardrails=[polite, in_german])
@@ -215,8 +215,8 @@ def test_each_text_of_a_prompt_is_checked():
     assert agent.run([image, "LOOK", "Look"]).status == "failed"
 
 
-def test_a_request_that_failed_is_not_amended_twice():
-    """When a run is resumed before the model has read the prompt, the prompt stays as it was amended."""
+def test_failed_request_is_not_amended_twice():
+    """Resuming after a failed request does not change the prompt again."""
     llm = ScriptedLLM(Unreachable("down"), "Hallo.")
     result = Agent("helper", llm=llm, guardrails=[in_german]).run("Hi!")
     assert result.resume().output == "Hallo."
@@ -224,13 +224,13 @@ def test_a_request_that_failed_is_not_amended_twice():
 
 
 def test_done_run_is_not_amended_twice():
-    """A run that is done stays as it is when it is resumed."""
+    """Resuming a finished run does not apply the guardrails again."""
     agent = Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[signed])
     assert agent.run("go").resume().output == "Hello. (signed)"
 
 
-def test_answers_of_tools_are_no_answers():
-    """Text beside a tool call is not checked: it is no answer yet."""
+def test_text_with_a_tool_call_is_not_checked():
+    """Text that accompanies a tool call is not checked, as it is not an answer."""
     llm = ScriptedLLM(say("A very long text beside a call.", call("work")), "Short.")
 
     def work() -> str:
@@ -250,26 +250,26 @@ def shorter(output, limit, *rest, **more):
 
 
 def tiny(output, limit=3):
-    """The same, with a limit of its own."""
+    """The same, with a custom limit."""
     return shorter(output, limit)
 
 
 @pytest.mark.parametrize("check", [tiny, functools.partial(shorter, limit=3), lambda output=None: shorter(output, 3)])
-def test_further_arguments_of_a_check_have_their_values(check):
-    """A check may have further parameters that keep what they have: defaults, and those of a partial."""
+def test_guardrail_with_further_arguments(check):
+    """A guardrail may have further parameters with defaults or values bound by a partial."""
     result = Agent("helper", llm=ScriptedLLM("Hello", "Hi"), guardrails=[check]).run("Hello?")
     assert (result.status, result.output) == ("done", "Hi")
 
 
 @pytest.mark.parametrize("check", [list, max, len, of_two, "brief", 5])
-def test_what_is_no_check(check):
-    """A check has one parameter that says what it looks at; anything else is refused when the agent is made."""
+def test_invalid_guardrail_is_rejected(check):
+    """A function that is not a valid guardrail raises ConfigError when the agent is created."""
     with pytest.raises(ConfigError, match="A guardrail is a function of one parameter"):
         Agent("helper", guardrails=[check])
 
 
 def no_secret(output):
-    """Refuses what must not be said."""
+    """Reject text that contains a secret."""
     if "SECRET" in str(output):
         raise ValueError("It is secret.")
 
@@ -282,8 +282,8 @@ def no_secret(output):
         [say("SECRET", call("wait"))],
     ],
 )
-def test_what_no_check_has_passed_is_not_given(lines):
-    """An answer that is cut, one that was refused before the model failed, what is said before a pause."""
+def test_unchecked_text_is_not_in_the_result(lines):
+    """A result does not contain an answer that was truncated, refused, or followed by a pause."""
     with FakeServer(*lines) as server:
         llm = LLM(base_url=server.base_url, model="m", max_retries=0)
         result = Agent("helper", [wait], llm=llm, guardrails=[no_secret]).run("go")
@@ -296,15 +296,15 @@ def wait() -> str:
     raise Postponed("Shall I?")
 
 
-def test_cut_answer_that_passes_is_given():
-    """An answer that came to its limit is checked like any, and what checks put in its place is given."""
+def test_truncated_answer_is_checked():
+    """A truncated answer is checked, and the result has the changed text."""
     llm = ScriptedLLM(say("Half an SEC", finish_reason="length"))
     result = Agent("helper", llm=llm, guardrails=[lambda output: output.replace("SEC", "…")]).run("go")
     assert (result.status, result.text) == ("limit", "Half an …")
 
 
-def test_new_answer_of_a_run_that_was_done_is_checked():
-    """A run that goes on because its answer is none of the type that is asked for now has its next answer checked."""
+def test_new_answer_of_a_resumed_run_is_checked():
+    """The new answer of a resumed run with another output type is checked."""
     saved = Agent("helper", llm=ScriptedLLM("Hello.")).run("go").to_json()
     llm = ScriptedLLM('["SECRET"]', '["Hue"]')
     result = Agent("helper", llm=llm, output_type=list[str], guardrails=[no_secret]).resume(saved)
@@ -340,13 +340,13 @@ def test_refusals_are_structured(prompt, lines, refused):
 
 
 def test_answers_of_a_wrong_type_are_no_refusals():
-    """An answer that never has the output type is an error without a guardrail."""
+    """An answer that never matches the output type is an error without a guardrail."""
     error = Agent("helper", llm=ScriptedLLM(*["x"] * 3), output_type=int).run("Go.").error
     assert type(error) is RunError
 
 
-def test_streams_hold_text_back():
-    """With output guardrails a stream has no text until they have passed, and then the whole text."""
+def test_stream_withholds_unchecked_text():
+    """With output guardrails, a stream emits the text only after they have passed."""
     agent = Agent("helper", llm=ScriptedLLM("It is 5 EUR.", "I name no prices."), guardrails=[no_prices])
     events = [*agent.stream("How much?")]
     assert [event.text for event in events if isinstance(event, TextDelta)] == ["I name no prices."]
@@ -355,8 +355,8 @@ def test_streams_hold_text_back():
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_guardrail_that_cannot_amend_runs_at_the_same_time(way, drive):
-    """A guardrail of the prompt that is annotated to return None runs at the same time as the first request."""
+def test_guardrail_without_changes_runs_concurrently(way, drive):
+    """A prompt guardrail annotated to return None runs concurrently with the first request."""
     checked, asked = threading.Event(), threading.Event()
 
     def check(prompt) -> None:
@@ -375,8 +375,8 @@ def test_guardrail_that_cannot_amend_runs_at_the_same_time(way, drive):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_refusal_at_the_same_time_cancels_the_request(way, drive):
-    """The refusal abandons a request that takes long, emits none of its text, and names the guardrail and reason."""
+def test_refusal_cancels_a_concurrent_request(way, drive):
+    """A refusal cancels a concurrent request, whose text is not emitted."""
     texts = []
 
     def refuse(prompt) -> None:
@@ -421,7 +421,7 @@ def test_stream_is_held_back_until_the_prompt_has_passed(way, drive):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_late_amendment_is_an_error(way, drive):
-    """A guardrail that is annotated to return None and returns a text fails the run: the prompt was sent already."""
+    """A guardrail annotated to return None that returns a string fails the run."""
 
     def wrong(prompt) -> None:
         return prompt.upper()
@@ -431,8 +431,8 @@ def test_late_amendment_is_an_error(way, drive):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_guardrail_runs_beside_a_request_without_a_time_limit(way, drive):
-    """A run without a time limit waits for a guardrail and an answer as long as they take."""
+def test_guardrail_without_a_time_limit(way, drive):
+    """A run without a time limit waits until both the guardrail and the answer are complete."""
 
     def check(prompt) -> None:
         assert prompt
@@ -443,7 +443,7 @@ def test_guardrail_runs_beside_a_request_without_a_time_limit(way, drive):
 
 @pytest.mark.parametrize("way", ["run", "stream"])
 def test_guardrail_can_end_the_program(way, drive):
-    """SystemExit in a guardrail that runs in a thread is raised to the caller, who would wait for ever otherwise."""
+    """SystemExit in a guardrail that runs in a thread is raised to the caller."""
 
     def stop(prompt) -> None:
         raise SystemExit(3)

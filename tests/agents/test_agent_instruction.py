@@ -33,7 +33,7 @@ def wind(turns: int) -> str:
 
 
 def later(_request):
-    """Nobody is there to ask."""
+    """Defer the approval."""
     return Approval.LATER
 
 
@@ -42,8 +42,8 @@ def asked(llm):
     return [request.instruction for request in llm.requests]
 
 
-def test_a_function_is_asked_once_a_run():
-    """Each run, blocking or awaiting, begins with what the function says then, and keeps it to its end."""
+def test_instruction_function_is_called_once_per_run():
+    """The instruction function is called once per run, and its result is used until the run ends."""
     llm = ScriptedLLM(call("wind", turns=2), "Wound.", "Noon.", "One.")
     agent = Agent("clock", tools=[wind], instruction=Clock().order, safety="system", llm=llm)
     agent("Wind it.")
@@ -52,8 +52,8 @@ def test_a_function_is_asked_once_a_run():
     assert asked(llm) == ["It is 1 o'clock.", "It is 1 o'clock.", "It is 2 o'clock.", "It is 3 o'clock."]
 
 
-def test_a_run_that_goes_on_is_told_anew():
-    """What a paused run goes on with is what the function says by then."""
+def test_instruction_is_computed_again_on_resuming():
+    """Resuming a paused run calls the instruction function again."""
     llm = ScriptedLLM(call("wind", turns=2), "Wound.")
     agent = Agent("clock", tools=[wind], instruction=Clock().order, approve=later, llm=llm)
     result = agent.run("Wind it.")
@@ -81,8 +81,8 @@ def test_it_can_be_set_and_travels():
 
 
 @pytest.mark.parametrize("given", [None, 5, b"Be brief."])
-def test_a_function_that_gives_no_text_is_told(given):
-    """A value that is no text ends the run before a model is asked, and nothing is entered in the history."""
+def test_instruction_function_must_return_a_string(given):
+    """An instruction function that does not return a string fails the run before any request."""
     llm = ScriptedLLM("Yes.")
     agent = Agent("clock", instruction=lambda: given, llm=llm)
     result = agent.run("Is it noon?")
@@ -91,8 +91,8 @@ def test_a_function_that_gives_no_text_is_told(given):
     assert (llm.requests, agent.history) == ([], [])
 
 
-def test_what_it_raises_ends_the_run():
-    """An exception of the function ends the run as failed, also where a stream has begun."""
+def test_error_in_an_instruction_function_fails_the_run():
+    """An error raised by the instruction function fails the run, also when streaming."""
     agent = Agent("clock", instruction=lambda: {}["time"], llm=ScriptedLLM("Yes."))
     result = list(agent.stream("Is it noon?"))[-1].result
     assert (result.status, type(result.error.__cause__)) == ("failed", KeyError)
@@ -132,8 +132,8 @@ def test_a_function_may_be_async(way, order):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_async_function_is_awaited_at_a_handoff_and_on_resuming(way):
-    """The agent that takes over, or that leads a run which goes on, has its own written, and no other."""
+def test_async_instruction_after_a_handoff_and_on_resuming(way):
+    """After a handoff and on resuming, only the active agent's instruction function is called."""
     llm = ScriptedLLM(call("hand_off_to_clock"), call("wind", turns=2), "Wound.")
     clock = Agent("clock", tools=[wind], instruction=looked_up, approve=later, llm=llm)
     clerk = Agent("clerk", handoffs=[clock], instruction=Clock().order, llm=llm)
@@ -164,8 +164,8 @@ def test_what_takes_too_long_meets_the_limit():
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_error_leaves_the_conversation_as_it_was(way):
-    """A run whose instruction function fails adds nothing to the conversation, and its listeners hear how it ended."""
+def test_error_leaves_the_history_unchanged(way):
+    """A failed instruction function adds nothing to the history, and listeners receive the result."""
 
     async def broken():
         raise KeyError("time")
@@ -193,8 +193,8 @@ def test_a_run_that_could_not_go_on_can_go_on_later():
     assert agent.resume(failed, True, context="noon").output == "Wound."
 
 
-def test_there_is_no_text_to_improve():
-    """Optimising such an instruction is refused, with what to do instead."""
+def test_instruction_function_cannot_be_optimized():
+    """Optimizing the instruction raises ConfigError if it is a function."""
     agent = Agent("clock", instruction=Clock().order, llm=ScriptedLLM("Yes."))
     suite = Suite("times", [Case(f"Is it {hour}?", expected="Yes.") for hour in range(4)], [lambda *_: 0.0])
     with pytest.raises(ConfigError, match=r"is a function.*improve its tools"):

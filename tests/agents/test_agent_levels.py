@@ -63,8 +63,8 @@ def test_invalid_arguments(options, wanted):
         Agent("clerk", **options)
 
 
-def test_approval_sentences():
-    """A request for approval says what the call does."""
+def test_approval_question_describes_the_call():
+    """The question of an approval request describes the effect of the call."""
     llm = ScriptedLLM(call("write_file", path="a.txt", content="x"), "Done.")
     from agentkit import write_file_tool
 

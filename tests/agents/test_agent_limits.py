@@ -73,7 +73,7 @@ HIT = {
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("name", HIT)
 def test_each_limit_stops_the_run(name, way, find_faults, drive):
-    """Each limit ends a run before a request goes beyond it: the result names it and holds all that was done."""
+    """Each limit ends a run before a request exceeds it, and the result names the limit."""
     limits, lines, words = HIT[name]
     with FakeServer(*lines) as server:
         most = 2 if name == "iterations" else 10
@@ -100,8 +100,8 @@ def test_each_limit_stops_the_run(name, way, find_faults, drive):
         Limits(seconds=1e-9),
     ],
 )
-def test_nothing_is_spent_where_the_first_request_is_too_much(limits, way, drive):
-    """A limit that the first request could break is hit before anything is sent; the conversation stays as it was."""
+def test_first_request_beyond_a_limit_is_not_sent(limits, way, drive):
+    """A limit that the first request could exceed ends the run before anything is sent."""
     with FakeServer() as server:
         agent = Agent("helper", [add], llm=served(server, price=PRICE), limits=limits)
         result = drive(agent, way)
@@ -110,7 +110,7 @@ def test_nothing_is_spent_where_the_first_request_is_too_much(limits, way, drive
 
 
 def test_call_of_an_agent_raises_at_a_limit():
-    """`agent("…")` raises LimitExceeded, which is a RuntimeError and names the cap as the reference design does."""
+    """Calling an agent raises LimitExceeded, a RuntimeError that names the limit."""
     agent = Agent("helper", [add], max_iterations=1, llm=ScriptedLLM(*calls(1), "Zero so far."))
     with pytest.raises(RuntimeError, match="Max tool iterations reached") as raised:
         agent("go")
@@ -123,8 +123,8 @@ def test_call_of_an_agent_raises_at_a_limit():
 
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("protocol", PROTOCOLS)
-def test_last_answer_is_asked_for_without_tools(protocol, way, find_faults, drive):
-    """At a limit that leaves room for it, the model is called once more: without tools, with an order to answer now."""
+def test_final_request_has_no_tools(protocol, way, find_faults, drive):
+    """At a limit that leaves room, a final request without tools asks for the answer."""
     with FakeServer(*calls(1), "It is zero.") as server:
         agent = Agent("helper", [add], "Be brief.", 1, llm=served(server, protocol=protocol))
         result = drive(agent, way)
@@ -139,8 +139,8 @@ def test_last_answer_is_asked_for_without_tools(protocol, way, find_faults, driv
 
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("protocol", PROTOCOLS)
-def test_model_that_calls_tools_in_its_last_answer(protocol, way, find_faults, drive):
-    """A model that calls tools although none are offered is not obeyed: no call runs, and the history stays valid."""
+def test_tool_calls_in_the_final_answer_are_ignored(protocol, way, find_faults, drive):
+    """Tool calls in the final answer are not run, and the history stays valid."""
     with FakeServer(*calls(1), say("I must add.", *calls(1)), "Hello again.") as server:
         agent = Agent("helper", [add], "Be brief.", 1, llm=served(server, protocol=protocol))
         result = drive(agent, way)
@@ -150,8 +150,8 @@ def test_model_that_calls_tools_in_its_last_answer(protocol, way, find_faults, d
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_failed_last_answer_is_no_failure(way, find_faults, drive):
-    """When the last answer cannot be had, the run has still ended at its limit with all that was done."""
+def test_failed_final_answer_keeps_the_limit_status(way, find_faults, drive):
+    """If the final answer fails at a limit, the run still ends with that limit."""
     with FakeServer(*calls(1), fail(400, "No tools, no answer.")) as server:
         agent = Agent("helper", [add], max_iterations=1, llm=served(server))
         result = drive(agent, way)
@@ -160,8 +160,8 @@ def test_failed_last_answer_is_no_failure(way, find_faults, drive):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_last_answer_within_a_limit_of_tokens(way, drive):
-    """Where tools take most of what is left, leaving them out makes room for a last answer within the limit."""
+def test_final_answer_fits_within_the_token_limit(way, drive):
+    """The final answer omits the tools so that it fits within the token limit."""
     many = [Tool(add, f"add_{number}", "A tool with a long description. " * 20) for number in range(40)]
     with FakeServer(say("", call("add_1", a=1, b=2), usage=Usage(9_000, 10, requests=1)), "Three.") as server:
         agent = Agent("helper", many, llm=served(server), limits=Limits(total_tokens=12_000))
@@ -177,8 +177,8 @@ def redacted(output):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_last_answer_is_checked(way, drive):
-    """A last answer is parsed and shown to the checks as any other; one that is not taken gives no typed output."""
+def test_final_answer_is_checked(way, drive):
+    """The final answer is parsed and checked like any other; an invalid one has no typed value."""
     agent = Agent("helper", [add], "", 1, llm=ScriptedLLM(*calls(1), "It is secret."), guardrails=[redacted])
     result = drive(agent, way)
     assert (result.status, result.output) == ("limit", "It is […].")
@@ -192,8 +192,8 @@ def test_last_answer_is_checked(way, drive):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_resuming_after_the_time_was_up(way, find_faults, drive):
-    """A run that had no time left goes on with new time, and knows which call had not come to an end."""
+def test_resuming_after_a_timeout(way, find_faults, drive):
+    """A run that timed out can be resumed with more time, and the unfinished call is reported."""
     lines = [call("hang", seconds=30), call("hang", seconds=0), "Done."]
     agent = Agent("helper", [Tool(hang, timeout_seconds=None)], llm=ScriptedLLM(*lines), limits=Limits(seconds=0.5))
     stopped = drive(agent, way)
@@ -203,8 +203,8 @@ def test_resuming_after_the_time_was_up(way, find_faults, drive):
     assert find_faults(agent.history) == []
 
 
-def test_calls_beyond_the_limit_are_refused_in_words():
-    """Of several calls in one response as many run as may; the others get a result that says why they did not."""
+def test_calls_beyond_the_limit_get_an_error():
+    """Calls beyond the limit get a result that explains why they were not run."""
     llm = ScriptedLLM(calls(3), "Two of three.")
     result = Agent("helper", [add], llm=llm, limits=Limits(tool_calls=2)).run("go")
     assert [used.result.status for used in result.tool_calls] == ["ok", "ok", "denied"]
@@ -217,8 +217,8 @@ def test_calls_beyond_the_limit_are_refused_in_words():
 
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("name", ["iterations", "tool_calls", "repeated_calls", "total_tokens", "cost"])
-def test_resuming_goes_on_from_there(name, way, find_faults, drive):
-    """A run that has hit a limit goes on from there, with the agent's own limits anew."""
+def test_resuming_after_a_limit(name, way, find_faults, drive):
+    """A run that reached a limit resumes from there, and the agent's limits start again."""
     limits, lines, _ = HIT[name]
     with FakeServer(*lines, *calls(1), "Done.") as server:
         most = 2 if name == "iterations" else 10
@@ -235,8 +235,8 @@ def test_resuming_goes_on_from_there(name, way, find_faults, drive):
     assert agent.usage == result.usage
 
 
-def test_new_limits_are_for_what_is_to_come():
-    """The limits that a run is resumed with count from there, not from its beginning."""
+def test_new_limits_count_from_resuming():
+    """The limits given on resuming count from that point, not from the start of the run."""
     llm = ScriptedLLM(*calls(3), "Three.", *calls(2), "Five.", *calls(9), "Fourteen.")
     agent = Agent("helper", [add], max_iterations=3, llm=llm)
     result = agent.run("go").resume(limits=Limits(tool_calls=2), max_iterations=2)
@@ -245,8 +245,8 @@ def test_new_limits_are_for_what_is_to_come():
     assert (result.status, result.output, len(result.tool_calls)) == ("done", "Fourteen.", 14)
 
 
-def test_resumed_model_is_told_that_there_is_room_again():
-    """After a last answer the model is told why the conversation goes on; where there was none, it just goes on."""
+def test_resumed_model_is_informed_of_the_raised_limit():
+    """After a final answer, the resumed model is informed that the limit was raised."""
     landed = ScriptedLLM(*calls(1), "So far.", "Done.")
     Agent("helper", [add], max_iterations=1, llm=landed).run("go").resume()
     assert "the limit was raised" in landed.requests[-1].messages[-1].content
@@ -255,8 +255,8 @@ def test_resumed_model_is_told_that_there_is_room_again():
     assert stopped.requests[-1].messages[-1].content == "0"
 
 
-def test_tool_call_that_was_refused_may_be_made_after_resuming():
-    """Tool calls are counted anew after resuming: the model may make the call again that was one too many."""
+def test_refused_tool_call_can_be_made_after_resuming():
+    """The tool call limit starts again on resuming, so a refused call can be made."""
     agent = Agent(
         "helper", [add], llm=ScriptedLLM(*calls(2), "So far.", *calls(1), "Done."), limits=Limits(tool_calls=1)
     )
@@ -268,16 +268,16 @@ def test_tool_call_that_was_refused_may_be_made_after_resuming():
 
 @pytest.mark.for_each("protocol", PROTOCOLS)
 @pytest.mark.for_each("way", WAYS)
-def test_request_says_how_long_its_answer_may_be(protocol, way, drive):
-    """Under a limit on what is written, a request names the rest of it as the most that the answer may have."""
+def test_request_limits_the_length_of_the_answer(protocol, way, drive):
+    """Under an output token limit, a request sets the remaining tokens as its maximum."""
     with FakeServer(say("", *calls(1), usage=Usage(10, 100, requests=1)), "Done.") as server:
         agent = Agent("helper", [add], llm=served(server, protocol=protocol), limits=Limits(output_tokens=1_000))
         assert drive(agent, way).status == "done"
         assert [limit_of(request) for request in server.requests] == [1_000, 900]
 
 
-def test_no_length_is_sent_without_such_a_limit():
-    """Where nothing limits what an answer may take, nothing is said of its length: neither by default nor for input."""
+def test_no_length_is_sent_without_an_output_limit():
+    """Without an output token limit, a request sets no maximum length."""
     for limits in (Limits(), Limits(input_tokens=10_000), Limits(cost=1.0, unknown_price="free")):
         with FakeServer("Hello.") as server:
             assert Agent("helper", llm=served(server), limits=limits).run("go").status == "done"
@@ -285,8 +285,8 @@ def test_no_length_is_sent_without_such_a_limit():
 
 
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
-def test_length_that_the_user_chose_is_narrowed(name):
-    """A length that the LLM was made with holds as long as it is the lesser one, and no request names two of them."""
+def test_smaller_maximum_length_is_sent(name):
+    """The smaller of the LLM's own maximum length and the limit is sent, under one name."""
     with FakeServer("Hello.", "Hello.") as server:
         llm = served(server, settings={name: 300})
         for tokens in (1_000, 100):
@@ -296,8 +296,8 @@ def test_length_that_the_user_chose_is_narrowed(name):
             assert len({"max_tokens", "max_completion_tokens"} & request.json.keys()) == 1
 
 
-def test_length_goes_by_the_name_that_a_model_knows():
-    """A reasoning model is told the length by the name that it takes."""
+def test_reasoning_model_gets_max_completion_tokens():
+    """The maximum length is sent as `max_completion_tokens` to a reasoning model."""
     with FakeServer("Hello.") as server:
         llm = LLM(base_url=server.base_url, model="gpt-5.4-mini", protocol="chat")
         Agent("helper", llm=llm, limits=Limits(output_tokens=500)).run("go")
@@ -314,8 +314,8 @@ def test_length_goes_by_the_name_that_a_model_knows():
         (Limits(), "output_tokens"),
     ],
 )
-def test_answer_that_was_cut_names_the_limit_that_cut_it(limits, name):
-    """An answer that ends at its token limit names the limit which left it no more room."""
+def test_truncated_answer_names_its_limit(limits, name):
+    """An answer truncated at its token limit names the limit that caused it."""
     agent = Agent("helper", llm=Priced(say("Half an", finish_reason="length")), limits=limits)
     result = agent.run("go")
     assert (result.status, result.limit, result.output) == ("limit", name, "Half an")
@@ -332,16 +332,16 @@ class Priced(ScriptedLLM):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_unreported_usage_keeps_the_worst(way, drive):
-    """A request whose server gives no figures counts with the most that it could have taken."""
+def test_unreported_usage_counts_as_the_maximum(way, drive):
+    """A request without reported usage counts with the maximum it could have used."""
     with FakeServer(say("", *calls(1), usage=None)) as server:
         agent = Agent("helper", [add], llm=served(server), limits=Limits(output_tokens=500))
         result = drive(agent, way)
     assert (result.limit, result.usage.unreported, result.usage.output_tokens) == ("output_tokens", 1, 0)
 
 
-def test_unknown_price_refuses_the_run():
-    """Under a limit of money a model whose price nobody knows is not asked, and the result says what to do."""
+def test_unknown_price_ends_the_run_under_a_cost_limit():
+    """Under a cost limit, a model with an unknown price is not called, and the error names the remedy."""
     with FakeServer() as server:
         result = Agent("helper", llm=served(server), limits=Limits(cost=1.0)).run("go")
         assert server.requests == []
@@ -350,16 +350,16 @@ def test_unknown_price_refuses_the_run():
 
 
 @pytest.mark.parametrize("unknown", ["free", Price(1.0, 2.0)])
-def test_unknown_price_may_be_given(unknown):
-    """Who says what stands in for an unknown price gets an answer, and is limited by it."""
+def test_unknown_price_can_be_set(unknown):
+    """With `unknown_price` set, a model without a price is called, and the limit uses that value."""
     line = say("", *calls(1), usage=Usage(1_000_000, 0, requests=1))
     with FakeServer(line, *(["Done."] if unknown == "free" else [])) as server:
         result = Agent("helper", [add], llm=served(server), limits=Limits(cost=0.5, unknown_price=unknown)).run("go")
     assert (result.status, result.cost) == ("done" if unknown == "free" else "limit", None)
 
 
-def test_price_of_the_user_comes_first():
-    """A Price given to the LLM limits the run, and is what its cost is reckoned by."""
+def test_price_of_the_user_is_used():
+    """A Price passed to the LLM is used for the cost and the limit."""
     with FakeServer(say("Hello.", usage=DEAR)) as server:
         agent = Agent("helper", llm=served(server, price=PRICE), limits=Limits(cost=1.0))
         result = agent.run("go")
@@ -367,8 +367,8 @@ def test_price_of_the_user_comes_first():
     assert agent.cost == result.cost
 
 
-def test_request_that_was_refused_costs_nothing():
-    """What was set aside for a request that the server refused may be spent later."""
+def test_rejected_request_releases_its_reserved_tokens():
+    """A rejected request releases the tokens that were reserved for it."""
     with FakeServer(fail(400, "No."), "Hello.") as server:
         agent = Agent("helper", llm=served(server), limits=Limits(output_tokens=100))
         assert agent.run("go").status == "failed"
@@ -379,8 +379,8 @@ def test_request_that_was_refused_costs_nothing():
 # Several agents.
 
 
-def test_agents_as_tools_share_what_may_be_spent():
-    """What an agent spends as a tool is counted in the run that uses it, before it is spent."""
+def test_agents_as_tools_share_the_limits():
+    """The usage of an agent used as a tool counts toward the limits of its caller."""
 
     def answer(request):
         return say("Inner.", usage=Usage(10, min(400, request.settings["max_tokens"]), requests=1))
@@ -394,8 +394,8 @@ def test_agents_as_tools_share_what_may_be_spent():
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_agents_at_the_same_time_do_not_spend_more_together(way, drive):
-    """Eight agents at work at the same time cannot spend together what none of them may spend alone."""
+def test_concurrent_agents_share_the_limit(way, drive):
+    """Eight concurrent agents used as tools do not exceed the shared limit."""
     asked, together = [], threading.Barrier(3)
 
     def answer(request):
@@ -414,7 +414,7 @@ def test_agents_at_the_same_time_do_not_spend_more_together(way, drive):
 
 
 def test_tool_calls_of_agents_as_tools_are_counted():
-    """The tool calls of an agent that is used as a tool are taken from those that its caller may make."""
+    """The tool calls of an agent used as a tool count toward its caller's limit."""
     inner = Agent("inner", [add], llm=ScriptedLLM(*calls(2), "As far as I got."), limits=Limits(tool_calls=50))
     outer = ScriptedLLM(call("inner", request="add"), "The end.")
     result = Agent("outer", [inner.as_tool()], llm=outer, limits=Limits(tool_calls=2)).run("go")
@@ -422,8 +422,8 @@ def test_tool_calls_of_agents_as_tools_are_counted():
     assert "limited to 2 tool calls" in inner.llm.requests[-1].messages[-1].content
 
 
-def test_iterations_of_an_agent_as_a_tool_are_its_own():
-    """Each run counts its own iterations: a long piece of work inside takes none from the outside."""
+def test_iterations_of_nested_agents_are_separate():
+    """An agent used as a tool does not count toward its caller's iterations."""
     inner = Agent("inner", [add], max_iterations=5, llm=ScriptedLLM(*calls(4), "Inner."))
     result = Agent(
         "outer", [inner.as_tool()], max_iterations=2, llm=ScriptedLLM(call("inner", request="x"), "Done.")
@@ -432,7 +432,7 @@ def test_iterations_of_an_agent_as_a_tool_are_its_own():
 
 
 def test_handoff_shares_the_limits():
-    """After a handoff the run goes on with what is left of its limits."""
+    """After a handoff, the run continues with the remaining limits."""
     second = Agent("second", [add], llm=ScriptedLLM(*calls(2), "Second so far."))
     lines = [call("add", a=1, b=1), call("hand_off_to_second")]
     first = Agent("first", [add], handoffs=[second], max_iterations=4, llm=ScriptedLLM(*lines))
@@ -441,8 +441,8 @@ def test_handoff_shares_the_limits():
     assert result.output == "Second so far."
 
 
-def test_spending_of_agents_inside_is_told_once():
-    """What an agent spends as a tool is in the usage of its caller's run and of its caller, once."""
+def test_usage_of_nested_agents_is_counted_once():
+    """The usage of nested agents is counted once in each calling run and agent."""
     leaf = Agent("leaf", llm=ScriptedLLM("Leaf."))
     inner = Agent("inner", [leaf.as_tool()], llm=ScriptedLLM(call("leaf", request="x"), "Inner."))
     outer = Agent("outer", [inner.as_tool()], llm=ScriptedLLM(call("inner", request="x"), "Outer."))
@@ -480,8 +480,8 @@ async def ahang(seconds: float = 30) -> str:
 
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("line", [slow("Late.", before_seconds=30), slow("Far too late, I fear.", between_seconds=30)])
-def test_hanging_model_is_left_at_the_limit(line, way, drive):
-    """A model that does not answer in time, or stops in the middle of it, is waited for no longer than the limit."""
+def test_hanging_model_is_stopped_at_the_time_limit(line, way, drive):
+    """A model that does not finish its response in time ends the run at its time limit."""
     with FakeServer(line) as server:
         agent = Agent("helper", llm=served(server), limits=Limits(seconds=0.5))
         result = drive(agent, way)
@@ -492,8 +492,8 @@ def test_hanging_model_is_left_at_the_limit(line, way, drive):
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("function", [hang, ahang])
 @pytest.mark.for_each("count", [1, 3])
-def test_hanging_tool_is_left_at_the_limit(count, function, way, find_faults, drive):
-    """A tool that hangs, blocking or awaiting, alone or with others, is stopped when the run's time is up."""
+def test_hanging_tool_is_stopped_at_the_time_limit(count, function, way, find_faults, drive):
+    """A tool that hangs is stopped when the run reaches its time limit."""
     llm = ScriptedLLM([call(function.__name__)] * count)
     agent = Agent("helper", [Tool(function, timeout_seconds=None)], llm=llm, limits=Limits(seconds=0.5))
     result = drive(agent, way)
@@ -504,8 +504,8 @@ def test_hanging_tool_is_left_at_the_limit(count, function, way, find_faults, dr
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_hanging_agent_inside_is_left_at_the_limit_outside(way, drive):
-    """An agent that is used as a tool has no more time than the run that uses it, and the result names that time."""
+def test_hanging_nested_agent_is_stopped_at_the_outer_limit(way, drive):
+    """An agent used as a tool is stopped at its caller's time limit, and the error names that limit."""
     with FakeServer(slow("Late.", before_seconds=30)) as server:
         inner = Agent("inner", llm=served(server))
         outer = Agent(
@@ -517,8 +517,8 @@ def test_hanging_agent_inside_is_left_at_the_limit_outside(way, drive):
     assert not result.tool_calls[0].result.ok
 
 
-def test_time_of_whoever_reads_a_stream_is_its_own():
-    """Who reads a stream may take longer over a piece than the run's limit: only the model's time is cut."""
+def test_time_limit_excludes_the_reader_of_a_stream():
+    """Time spent by the reader of a stream does not count toward the time limit."""
 
     async def read():
         agent, seen = Agent("helper", llm=ScriptedLLM("One two three four."), limits=Limits(seconds=0.2)), []
@@ -531,8 +531,8 @@ def test_time_of_whoever_reads_a_stream_is_its_own():
     assert isinstance(asyncio.run(read()), RunFinished)
 
 
-def test_trickle_is_left_at_the_limit():
-    """An answer that goes on coming, piece by piece, is left when the time is up, however far off that was."""
+def test_slow_response_is_stopped_at_the_time_limit():
+    """Iterating over a slow response raises an error at the time limit."""
     pieces = until(iter(["One", "two", "three"]), time.monotonic())
     assert next(pieces) == "One"
     with pytest.raises(Unreachable, match="reached its time limit"):
@@ -545,8 +545,8 @@ def test_trickle_is_left_at_the_limit():
 THRICE = Limits(repeated_calls=3)
 
 
-def test_repeating_is_limited_by_default():
-    """Without a word about it the model is told at the fifth time, and the run ends at the tenth."""
+def test_repeated_calls_are_limited_by_default():
+    """By default, the fifth identical result adds a note, and the tenth ends the run."""
     llm = ScriptedLLM(*[call("look")] * 10, "It does not change.")
     result = Agent("helper", [look], max_iterations=20, llm=llm).run("go")
     told = ["already returned this result" in used.result.content for used in result.tool_calls]
@@ -554,8 +554,8 @@ def test_repeating_is_limited_by_default():
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_repeating_is_noticed_told_and_stopped(way, drive):
-    """With a limit of three, the same call and result is told at the third time and ends the run at the sixth."""
+def test_repeated_calls_add_a_note_and_end_the_run(way, drive):
+    """With a limit of three, the third identical result adds a note, and the sixth ends the run."""
     llm = ScriptedLLM(*[call("look")] * 6, "It does not change.")
     result = drive(Agent("helper", [look], llm=llm, limits=THRICE), way)
     assert (result.status, result.limit, result.output) == ("limit", "repeated_calls", "It does not change.")
@@ -564,15 +564,15 @@ def test_repeating_is_noticed_told_and_stopped(way, drive):
     assert "look returned the same result to 6 identical calls" in str(result.error)
 
 
-def test_repeats_are_known_by_what_is_said_and_not_how():
-    """The order and spacing of a call's arguments do not make it another call."""
+def test_repeated_calls_ignore_argument_formatting():
+    """Calls are identical even if the order or spacing of their arguments differs."""
     spelled = ['{"a": 1, "b": 2}', '{"b":2,"a":1}', '{ "a":1 , "b":2 }'] * 2
     llm = ScriptedLLM(*[call("add", text) for text in spelled], "Three.")
     assert Agent("helper", [add], llm=llm, limits=THRICE).run("go").limit == "repeated_calls"
 
 
-def test_other_arguments_and_other_results_are_no_repeats():
-    """Calls that differ, and calls whose results differ, are work and not repetition."""
+def test_different_arguments_or_results_are_not_repeats():
+    """Calls with different arguments or different results are not repeated calls."""
     count = iter(range(100))
 
     def tick() -> int:
@@ -585,8 +585,8 @@ def test_other_arguments_and_other_results_are_no_repeats():
     assert "already returned" not in str([used.result.content for used in result.tool_calls])
 
 
-def test_long_results_repeat_as_short_ones_do():
-    """A result that was too long to be shown whole is known again, although each has a handle of its own."""
+def test_truncated_results_count_as_repeated():
+    """Truncated results are compared by their content, although each has a different handle."""
     llm = ScriptedLLM(*[call("long")] * 6, "Enough.")
     tool = Tool(lambda: "word " * 5_000, "long", "Say much.", max_chars=1_000)
     result = Agent("helper", [tool], llm=llm, limits=THRICE).run("go")
@@ -594,8 +594,8 @@ def test_long_results_repeat_as_short_ones_do():
     assert "already returned" in result.tool_calls[2].result.content
 
 
-def test_refused_calls_repeat_as_others_do():
-    """A call that may not happen is told as a repetition, too, and ends the run."""
+def test_denied_calls_count_as_repeated():
+    """Denied calls count as repeated calls and end the run."""
     llm = ScriptedLLM(*[call("erase", a=1, b=1)] * 6, "I may not.")
     erase = Tool(add, "erase", level=SafetyLevel.SYSTEM)
     result = Agent("helper", [erase], llm=llm, limits=THRICE).run("go")
@@ -603,14 +603,14 @@ def test_refused_calls_repeat_as_others_do():
     assert ["already returned" in used.result.content for used in result.tool_calls] == [False] * 2 + [True] * 4
 
 
-def test_repetition_beside_other_work_is_stopped():
-    """A call that repeats is noticed also when another call follows it in each response."""
+def test_repeated_call_among_other_calls_is_detected():
+    """A repeated call is detected even if each response contains another call."""
     llm = ScriptedLLM(*[[call("look"), call("add", a=number, b=0)] for number in range(6)], "Enough.")
     assert Agent("helper", [look, add], llm=llm, limits=THRICE).run("go").limit == "repeated_calls"
 
 
-def test_repetition_can_be_allowed():
-    """Without that limit a tool may be asked the same as often as other limits allow."""
+def test_repeated_calls_can_be_allowed():
+    """Without a limit on repeated calls, a tool may return the same result any number of times."""
     llm = ScriptedLLM(*[call("look")] * 12, "Done.")
     agent = Agent("helper", [look], max_iterations=20, llm=llm, limits=Limits(repeated_calls=None))
     assert agent.run("go").status == "done"
@@ -621,7 +621,7 @@ def test_repetition_can_be_allowed():
 
 @pytest.mark.parametrize("way", WAYS)
 def test_limits_of_one_run(way):
-    """Limits given with a prompt hold for that run alone, in the place of the agent's."""
+    """Limits passed with a prompt replace the agent's limits for that run."""
     helper = Agent("helper", tools=[add], llm=ScriptedLLM(*calls(1), "So far.", *calls(2), "Done."))
 
     async def awaited(prompt, **limits):
@@ -640,22 +640,22 @@ def test_limits_of_one_run(way):
 
 
 def test_limits_of_one_call():
-    """A call takes them, too, and raises when one is met."""
+    """A call accepts limits and raises an error when one is reached."""
     helper = Agent("helper", tools=[add], llm=ScriptedLLM(*calls(1), "So far."))
     with pytest.raises(LimitExceeded):
         helper("Add.", max_iterations=1)
 
 
-def test_limits_given_with_a_run_to_go_on_with():
-    """A run that goes on takes the limits given with it before those that it was left with."""
+def test_limits_of_run_override_the_resumption():
+    """Limits passed to `run` override those of the resumption."""
     helper = Agent("helper", tools=[add], max_iterations=1, llm=ScriptedLLM(*calls(1), "So far.", *calls(2), "Done."))
     left = helper.run("Add.").resumption(max_iterations=1)
     assert helper.run(left, max_iterations=5).output == "Done."
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_limits_of_one_run_are_checked(way):
-    """What are no limits is told before anything is asked."""
+def test_invalid_limits_of_a_run_are_rejected(way):
+    """Invalid limits of a run raise ConfigError."""
     helper = Agent("helper", llm=ScriptedLLM())
     with pytest.raises(ConfigError, match=r"limits= takes Limits\(...\). Got 5"):
         _ = asyncio.run(helper.arun("Hi!", limits=5)) if way == "arun" else getattr(helper, way)("Hi!", limits=5)

@@ -61,8 +61,8 @@ class Desk:
 
 @pytest.mark.for_each("approve", [later, alater])
 @pytest.mark.for_each("way", WAYS)
-def test_later_pauses(way, approve, drive, find_faults):
-    """When the approver wants to answer later, the run pauses: what needs no approval has run, and the rest waits."""
+def test_deferred_approval_pauses_the_run(way, approve, drive, find_faults):
+    """A deferred approval pauses the run; calls that need no approval are run."""
     desk = Desk()
     agent = desk.agent([call("add", a=1), call("erase", name="it")], "Done.", approve=approve)
     result = drive(agent, way)
@@ -80,7 +80,7 @@ def test_later_pauses(way, approve, drive, find_faults):
 
 
 def test_messages_of_a_paused_run_are_valid(find_faults):
-    """The messages of a paused result have a result for each call: one that waits says so."""
+    """The messages of a paused run contain a result for each call, including pending ones."""
     _, result = Desk().paused()
     assert [type(message).__name__ for message in result.messages] == ["UserMessage", "AssistantMessage", "ToolMessage"]
     assert "waits for a person" in result.messages[-1].content
@@ -114,7 +114,7 @@ def test_answers(way, answer, erased, told, drive, find_faults):
 
 
 def test_async_function_answers():
-    """An async function is asked about waiting calls, blocking or awaiting."""
+    """An async function can answer pending calls in sync and async runs."""
 
     async def approve(request):
         await asyncio.sleep(0)
@@ -129,8 +129,8 @@ def test_async_function_answers():
 
 
 @pytest.mark.parametrize("form", [lambda result: result, RunResult.to_json])
-def test_agent_goes_on_awaiting(form):
-    """An agent goes on with a result, or with the text of one, also awaiting."""
+def test_async_resume_accepts_a_result_or_its_json(form):
+    """`aresume` accepts a result or its JSON."""
     desk = Desk()
     agent, result = desk.paused("Done.")
     done = asyncio.run(agent.aresume(form(result), True, max_iterations=1))
@@ -141,8 +141,8 @@ def test_agent_goes_on_awaiting(form):
     "answers",
     [1, "yes", ["yes"], object(), {"call_9": True}, *({"call_1_1": said} for said in (None, 5, print, "ok"))],
 )
-def test_what_is_no_answer_is_an_error(answers):
-    """What is no answer, or names a call that does not wait, changes nothing; the run can be resumed after it."""
+def test_invalid_answers_are_rejected(answers):
+    """Invalid answers raise ConfigError, and the run can still be resumed."""
     desk = Desk()
     _, result = desk.paused("Done.")
     with pytest.raises(ConfigError):
@@ -151,8 +151,8 @@ def test_what_is_no_answer_is_an_error(answers):
     assert result.resume(True).output == "Done."
 
 
-def test_yes_is_for_waiting_calls_only():
-    """A yes for all is for the calls that wait: one that the model wishes for afterwards waits in its turn."""
+def test_approval_covers_pending_calls_only():
+    """Approving everything covers only pending calls; later calls need a new approval."""
     desk = Desk()
     _, result = desk.paused(call("erase", name="more"), "Done.")
     again = result.resume(True)
@@ -165,8 +165,8 @@ def test_yes_is_for_waiting_calls_only():
     assert desk.erased == ["it"]
 
 
-def test_some_answers_pause_again(find_faults):
-    """Calls without an answer go on waiting, and those with one have run."""
+def test_partial_answers_pause_the_run_again(find_faults):
+    """Calls without an answer stay pending, and answered calls are run."""
     desk = Desk()
     agent = desk.agent([call("erase", name="a"), call("erase", name="b")], "Done.")
     first = agent.run("go")
@@ -179,8 +179,8 @@ def test_some_answers_pause_again(find_faults):
     assert len(agent.llm.requests) == 2
 
 
-def test_without_answers_the_approver_is_asked():
-    """Resumed without answers, the agent's approver is asked again; without an approver the run goes on waiting."""
+def test_resuming_without_answers_calls_the_approver():
+    """Resuming without answers calls the agent's approver; without an approver the run stays paused."""
     desk = Desk()
     agent, result = desk.paused("Done.")
     agent.approve = None
@@ -190,13 +190,13 @@ def test_without_answers_the_approver_is_asked():
     assert again.resume().output == "Done."
 
 
-def test_no_approver_at_first_is_a_no():
-    """Without an approver nobody is waited for: the model is told, as before."""
+def test_missing_approver_denies_the_call():
+    """Without an approver, the call is denied and the run is not paused."""
     assert Desk().paused("I may not.", approve=None)[1].output == "I may not."
 
 
-def test_no_is_stronger_than_what_was_approved_since():
-    """A call that waits is answered by what is said of it, whatever was approved for calls like it meanwhile."""
+def test_denial_overrides_a_later_approval():
+    """An explicit denial of a pending call overrides a later approval of the same call."""
     desk = Desk()
     lines = [call("erase", name="it"), call("erase", name="it"), "Done.", "I may not."]
     agent = desk.agent(*lines, approve=later)
@@ -208,8 +208,8 @@ def test_no_is_stronger_than_what_was_approved_since():
     assert desk.erased == ["it"]
 
 
-def test_no_is_stronger_than_a_policy_that_has_changed():
-    """A call that waits is the person's to decide also where the policy would let it run by now."""
+def test_denial_overrides_a_changed_policy():
+    """A denial applies to a pending call even if the policy allows it by then."""
     desk = Desk()
     text = desk.paused()[1].to_json()
     bold = desk.agent("I may not.", "Done.", safety="SYSTEM", approve=None)
@@ -217,8 +217,8 @@ def test_no_is_stronger_than_a_policy_that_has_changed():
     assert desk.erased == []
 
 
-def test_yes_for_the_rest_of_the_run():
-    """An answer that is for calls like it, too, is one for those that wait beside it."""
+def test_approval_for_the_run_covers_pending_calls():
+    """Approving a call for the run also approves identical pending calls."""
     desk = Desk()
     agent = desk.agent([call("erase", name="it"), call("erase", name="it")], call("erase", name="it"), "Done.")
     paused = agent.run("go")
@@ -226,8 +226,8 @@ def test_yes_for_the_rest_of_the_run():
     assert desk.erased == ["it", "it", "it"]
 
 
-def test_other_arguments_are_judged_again():
-    """Arguments that a person put in the place of the model's are judged like the model's: `deny` binds them, too."""
+def test_changed_arguments_are_judged_again():
+    """Arguments changed by a person are judged again, and a deny rule applies to them."""
     desk = Desk()
     policy = Policy(rules=[Rule(Verdict.DENY, "erase", {"name": {"equals": "everything"}}, reason="Not that.")])
     agent, result = desk.paused("I may not.", policy=policy)
@@ -236,8 +236,8 @@ def test_other_arguments_are_judged_again():
     assert "Not that." in agent.llm.requests[1].messages[-1].content
 
 
-def test_other_arguments_are_told():
-    """The model is told that its arguments were changed, and the result holds the call as it ran."""
+def test_changed_arguments_are_reported_to_the_model():
+    """Changed arguments are reported to the model, and the result contains the call as it was run."""
     desk = Desk()
     agent, result = desk.paused("Done.")
     done = result.resume({result.pending[0].id: {"name": "that"}})
@@ -246,8 +246,8 @@ def test_other_arguments_are_told():
     assert json.loads(agent.history[1]["tool_calls"][0]["function"]["arguments"]) == {"name": "it"}
 
 
-def test_other_arguments_must_fit():
-    """Arguments that an approver gives, and that do not fit the tool, are told to the model as a failure."""
+def test_changed_arguments_must_be_valid():
+    """Invalid arguments from an approver fail the call, and the error is reported to the model."""
     desk = Desk()
     agent, result = desk.paused("Sorry.")
     result.resume(lambda _: {"nome": "that"})
@@ -268,7 +268,7 @@ def test_new_prompt_while_paused(find_faults):
 
 
 def test_reset_while_paused():
-    """A run that waits goes on with the conversation that it began with, also when the agent has forgotten it."""
+    """A paused run resumes with its own conversation, even if the agent was reset."""
     desk = Desk()
     agent = desk.agent("Hello.", call("erase", name="it"), "Done.")
     agent("Hi!")
@@ -278,8 +278,8 @@ def test_reset_while_paused():
     assert agent.llm.requests[-1].messages[0].content == "Hi!"
 
 
-def test_resume_twice():
-    """A run goes on from where it is: from an older result it cannot be resumed a second time."""
+def test_outdated_result_cannot_be_resumed():
+    """Resuming an outdated result raises SessionError."""
     desk = Desk()
     _, result = desk.paused(call("erase", name="more"), "Done.")
     result.resume(True)
@@ -288,8 +288,8 @@ def test_resume_twice():
     assert desk.erased == ["it"]
 
 
-def test_done_run_is_not_asked_again():
-    """A run that is done gives its answer again when it is resumed, without asking the model."""
+def test_resuming_a_finished_run_sends_no_request():
+    """Resuming a finished run returns its answer without a request."""
     agent = Desk().agent("Hello.")
     result = agent.run("Hi!")
     again = result.resume()
@@ -298,7 +298,7 @@ def test_done_run_is_not_asked_again():
 
 
 def test_calling_a_paused_agent_raises():
-    """An agent called for its text alone raises when it pauses; the error holds the result."""
+    """Calling an agent raises an error if the run pauses, and the error contains the result."""
     desk = Desk()
     agent = desk.agent(call("erase", name="it"), "Done.")
     with pytest.raises(RunError, match="waits for a person") as caught:
@@ -307,8 +307,8 @@ def test_calling_a_paused_agent_raises():
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_text_goes_elsewhere(way, drive, find_faults):
-    """A paused run goes as text to another agent of the same make, and goes on there with what was said before."""
+def test_saved_run_can_be_resumed_by_another_agent(way, drive, find_faults):
+    """A paused run can be saved as JSON and resumed by another agent."""
     desk, elsewhere = Desk(), Desk()
     agent = desk.agent("Hello.", call("erase", name="it"))
     agent("Hi!")
@@ -322,8 +322,8 @@ def test_text_goes_elsewhere(way, drive, find_faults):
     assert find_faults(other.history) == []
 
 
-def test_saved_run_tells_what_it_was():
-    """A saved run can be looked at before anybody goes on with it."""
+def test_saved_run_can_be_inspected():
+    """A saved run can be inspected before it is resumed."""
     _, result = Desk().paused()
     saved = RunResult.from_json(result.to_json())
     for name in ("status", "pending", "messages", "usage", "run_id", "iterations", "history"):
@@ -334,8 +334,8 @@ def test_saved_run_tells_what_it_was():
     assert str(RunResult.from_json(failed.to_json()).error) == "It is down."
 
 
-def test_text_with_half_a_character():
-    """Text that no encoding can say survives being saved."""
+def test_text_with_a_lone_surrogate_can_be_saved():
+    """Text with a lone surrogate can be saved."""
     desk = Desk()
     agent = desk.agent(call("erase", name="it"), "Done.")
     text = agent.run("go \ud83d").to_json()
@@ -346,14 +346,14 @@ OTHER_TEXTS = ["", "[]", "{}", '"x"', "[" * 100_000, '{"agentkit_run": 1, "run":
 
 
 @pytest.mark.parametrize("text", OTHER_TEXTS)
-def test_other_text_is_no_run(text):
-    """What is no saved run is a clear error."""
+def test_invalid_saved_run_is_rejected(text):
+    """Text that is not a saved run raises SessionError."""
     with pytest.raises(SessionError, match="not a run saved by RunResult"):
         Desk().agent().resume(text)
 
 
-def test_saved_by_another_version():
-    """A run saved in a format that is not known is refused; for a newer one the remedy is said."""
+def test_saved_run_of_another_version_is_rejected():
+    """A saved run with an unknown format version raises SessionError."""
     text = Desk().paused()[1].to_json()
     with pytest.raises(SessionError, match=r"format 2; this version reads 1. Update agentkit.$"):
         Desk().agent().resume(text.replace('"agentkit_run":1', '"agentkit_run":2'), True)
@@ -389,8 +389,8 @@ def change_run(data):
 
 @pytest.mark.parametrize("change", [add_approval, change_run])
 @pytest.mark.parametrize("answers", [None, False, True])
-def test_text_cannot_approve(change, answers):
-    """A saved run that says itself that its call was approved, or that names no run, is refused."""
+def test_saved_run_cannot_approve_its_calls(change, answers):
+    """A saved run that contains its own approval or has no run id is rejected."""
     desk = Desk()
     text = tampered(desk.paused()[1].to_json(), change)
     with pytest.raises(SessionError, match="was changed"):
@@ -398,8 +398,8 @@ def test_text_cannot_approve(change, answers):
     assert desk.erased == []
 
 
-def test_text_cannot_begin_a_call():
-    """A saved run that says that its call was allowed and begun is not believed: the call is told to be interrupted."""
+def test_edited_saved_run_cannot_start_a_call():
+    """A saved run edited to say that its call had started reports the call as interrupted."""
     desk = Desk()
 
     def begin(data):
@@ -412,8 +412,8 @@ def test_text_cannot_begin_a_call():
     assert (done.output, desk.erased, done.tool_calls[0].result.status) == ("Done.", [], "interrupted")
 
 
-def test_text_cannot_overrule_the_session():
-    """Where the session knows the run, a text in which other calls wait is refused, and the run can still go on."""
+def test_saved_run_must_match_the_session():
+    """A saved run whose pending calls differ from the session is rejected."""
     desk = Desk()
     agent, result = desk.paused("Done.")
     with pytest.raises(
@@ -425,8 +425,8 @@ def test_text_cannot_overrule_the_session():
     assert desk.erased == ["it"]
 
 
-def test_function_sees_what_would_run():
-    """Whoever answers with a function is asked about the call as it is in the text now, whatever it was before."""
+def test_approver_receives_the_call_of_the_saved_run():
+    """An approver function receives the call as it is in the saved run."""
     desk, seen = Desk(), []
 
     def approve(request):
@@ -438,16 +438,16 @@ def test_function_sees_what_would_run():
     assert (seen, desk.erased) == ([{"name": "everything"}], [])
 
 
-def test_deny_binds_a_saved_run():
-    """Policy is the agent's own and not the text's: what it denies stays denied, whatever was answered."""
+def test_policy_applies_to_a_saved_run():
+    """The agent's policy applies to a saved run: a denied call is not made even if it is approved."""
     desk = Desk()
     policy = Policy(rules=[Rule(Verdict.DENY, "erase", reason="Never.")])
     done = desk.agent("Done.", policy=policy).resume(desk.paused()[1].to_json(), True)
     assert (done.output, desk.erased) == ("Done.", [])
 
 
-def test_newest_run_of_the_session(tmp_path):
-    """Without a result an agent goes on with the newest run of its session that waits."""
+def test_resume_continues_the_newest_run_of_the_session(tmp_path):
+    """Without a result, `resume` continues the newest paused run of the session."""
     desk = Desk()
     desk.paused(session=Session.open(tmp_path / "a.db", "trip"))
     agent = desk.agent("Done.", session=Session.open(tmp_path / "a.db", "trip"))
@@ -460,7 +460,7 @@ def test_newest_run_of_the_session(tmp_path):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_approval_and_question_together(way, drive, find_faults):
-    """A yes for all approves what waits for approval; a question goes on waiting for words."""
+    """Approving everything approves pending calls, but a pending question still needs an answer."""
     desk = Desk()
     tools = [*desk.tools(), ask_user_tool()]
     lines = [[call("ask_user", question="Which?"), call("erase", name="it")], "Done."]
@@ -479,7 +479,7 @@ def test_approval_and_question_together(way, drive, find_faults):
 
 
 def test_events_of_a_pause():
-    """A stream tells what waits and, when the run goes on, what was answered."""
+    """A stream reports the pending calls and, after resuming, the answers."""
     desk = Desk()
     agent = desk.agent(call("erase", name="it"), "Done.")
     events = list(agent.stream("go"))
@@ -491,8 +491,8 @@ def test_events_of_a_pause():
     assert "not now" in approved.text
 
 
-def test_resumed_run_that_cannot_begin_is_left_as_it_was():
-    """When a run cannot go on here, it still can elsewhere."""
+def test_run_that_fails_to_resume_is_unchanged():
+    """A run that fails to resume is unchanged and can be resumed later."""
     desk = Desk()
     agent, result = desk.paused("Done.")
     agent.name = "renamed"
@@ -502,8 +502,8 @@ def test_resumed_run_that_cannot_begin_is_left_as_it_was():
     assert result.resume(True).output == "Done."
 
 
-def test_yes_in_a_new_session_is_for_the_waiting_call_only():
-    """A run that goes on in a session new to it keeps its ids to itself: a later call with one of them is asked for."""
+def test_approval_in_a_new_session_covers_one_call():
+    """An approval in a new session applies only to the pending call, not to a later call with the same id."""
     desk = Desk()
     _, paused = desk.paused()
     agent = desk.agent(replace(call("erase", name="all"), id=paused.pending[0].id))
@@ -513,8 +513,8 @@ def test_yes_in_a_new_session_is_for_the_waiting_call_only():
     assert result.pending[0].id != paused.pending[0].id
 
 
-def test_text_cannot_change_what_the_session_has_read(tmp_path):
-    """Where the session knows the run, the conversation before it is the session's, whatever the text says of it."""
+def test_saved_run_cannot_change_the_session_history(tmp_path):
+    """Resuming uses the conversation of the session, not the one in the saved run."""
     place = tmp_path / "sessions.db"
     asking = Desk().agent("Hello.", call("erase", name="it"), session=Session.open(place, "x"))
     asking.run("first")
@@ -525,8 +525,8 @@ def test_text_cannot_change_what_the_session_has_read(tmp_path):
     assert UserMessage("first") in agent.llm.requests[0].messages
 
 
-def test_history_of_a_run_from_elsewhere_stays_its_own():
-    """A run that goes on in a conversation that is not its own has what was said before it, however often it waits."""
+def test_resumed_run_keeps_its_own_history():
+    """A run resumed in another conversation keeps its own history, even if it pauses again."""
     desk = Desk()
     asking = desk.agent("Hello.", call("erase", name="it"))
     asking.run("first")
@@ -541,8 +541,8 @@ def test_history_of_a_run_from_elsewhere_stays_its_own():
 
 @pytest.mark.parametrize("way", ["reset", "delete"])
 @pytest.mark.parametrize("stored", [True, False])
-def test_run_does_not_go_on_twice_when_forgotten(way, stored, tmp_path):
-    """A finished call is not made again after the conversation was reset or deleted."""
+def test_finished_call_is_not_repeated_after_a_reset(way, stored, tmp_path):
+    """A finished call is not repeated after the conversation was reset or deleted."""
     session = Session.open(tmp_path / "sessions.db", "x") if stored else Session()
     desk = Desk()
     agent, paused = desk.paused("Done.", "Done.", session=session)

@@ -100,8 +100,8 @@ def urls(parts):
 
 
 @pytest.mark.for_each(("value", "told", "count"), RETURNED.values(), ids=RETURNED)
-def test_a_picture_is_seen_over_chat_completions(value, told, count):
-    """The result of a tool is text there, and its pictures follow in a message that names the call."""
+def test_images_in_chat_completions(value, told, count):
+    """In chat completions, images follow the tool result in a message that names the call."""
     with FakeServer(call("screenshot"), "A cat.") as server:
         helper = looker(returning(value), llm=LLM(base_url=server.base_url, model="any"))
         assert helper("What is on the screen?") == "A cat."
@@ -114,8 +114,8 @@ def test_a_picture_is_seen_over_chat_completions(value, told, count):
 
 
 @pytest.mark.for_each(("value", "told", "count"), RETURNED.values(), ids=RETURNED)
-def test_a_picture_is_seen_over_responses(value, told, count):
-    """The pictures are a part of the tool's result there."""
+def test_images_in_responses(value, told, count):
+    """In Responses, images are part of the tool result."""
     with FakeServer(call("screenshot"), "A cat.") as server:
         llm = LLM("openai", base_url=server.base_url, model="any", api_key="k", protocol="responses")
         assert looker(returning(value), llm=llm)("What is on the screen?") == "A cat."
@@ -124,8 +124,8 @@ def test_a_picture_is_seen_over_responses(value, told, count):
     assert len(urls(output)) == count
 
 
-def test_pictures_part_no_results():
-    """All results of an answer's calls come first, then the pictures of each, and requests repeat them unchanged."""
+def test_images_follow_all_results():
+    """Images follow all results of a response, and later requests repeat them unchanged."""
     with FakeServer([call("one"), call("two"), call("three")], call("one"), "Done.") as server:
         llm = LLM(base_url=server.base_url, model="any")
         tools = returning(PICTURE, "one"), returning("text", "two"), returning(OTHER, "three")
@@ -151,8 +151,8 @@ BLIND = {
 
 @pytest.mark.for_each("protocol", ["chat", "responses"])
 @pytest.mark.for_each(("status", "said"), BLIND.values(), ids=BLIND)
-def test_a_model_that_cannot_see_is_told(protocol, status, said):
-    """Where pictures of tools are refused, words stand in their place, from then on at once."""
+def test_rejected_images_of_tools_are_described(protocol, status, said):
+    """If a model rejects images in tool results, descriptions are sent instead, also in later requests."""
     with FakeServer(call("screenshot"), fail(status, said), "I see words.", call("screenshot"), "Still.") as server:
         llm = LLM("openai", base_url=server.base_url, model="any", api_key="k", protocol=protocol)
         helper = looker(returning(PICTURE), llm=llm)
@@ -165,8 +165,8 @@ def test_a_model_that_cannot_see_is_told(protocol, status, said):
     assert llm.describe().adjustments == ("images in tool results are described in words",)
 
 
-def test_a_model_without_tool_calling_that_cannot_see():
-    """Where tools are told as text, too, words stand for the pictures of results, and those of the user stay."""
+def test_rejected_images_with_text_based_tool_calling():
+    """With text-based tool calling, rejected images are described, but the user's images are sent."""
     said = "image_url is only supported by certain models"
     lines = "<TOOL: screenshot></TOOL>", fail(400, said), "I see words.", "Still."
     with FakeServer(*lines) as server:
@@ -177,8 +177,8 @@ def test_a_model_without_tool_calling_that_cannot_see():
         assert urls(server.requests[3].json["messages"][-1]["content"]) == [OTHER.url]
 
 
-def test_a_picture_of_the_user_stays():
-    """What a user wants to be seen is never left out in silence."""
+def test_image_of_the_user_is_not_removed():
+    """A rejected image of the user fails the run and is not removed."""
     said = "image_url is only supported by certain models"
     with FakeServer(call("screenshot"), fail(400, said), fail(400, said)) as server:
         helper = looker(returning(PICTURE), llm=LLM(base_url=server.base_url, model="any"))
@@ -187,8 +187,8 @@ def test_a_picture_of_the_user_stays():
         assert OTHER.url in json.dumps(server.requests[2].json)
 
 
-def test_a_server_that_wants_an_answer_before_a_user():
-    """Servers of Mistral's models, which take no user behind a tool, get an answer between, and the picture."""
+def test_server_requires_an_assistant_message_before_user():
+    """For servers of Mistral models, an assistant message is inserted before the images."""
     said = "Unexpected role 'user' after role 'tool'"
     with FakeServer(call("screenshot"), fail(400, said), "A cat.") as server:
         helper = looker(returning(PICTURE), llm=LLM(base_url=server.base_url, model="any"))
@@ -198,8 +198,8 @@ def test_a_server_that_wants_an_answer_before_a_user():
     assert urls(sent[-1]["content"]) == [PICTURE.url]
 
 
-def test_a_model_without_tool_calling_sees():
-    """Told in text, the result of a tool has its pictures beside it."""
+def test_images_with_text_based_tool_calling():
+    """With text-based tool calling, the images of a result are attached to the message."""
     with FakeServer("<TOOL: screenshot></TOOL>", "A cat.") as server:
         llm = LLM(base_url=server.base_url, model="any", tool_calling="text")
         assert looker(returning(PICTURE), llm=llm)("What is on the screen?") == "A cat."
@@ -219,15 +219,15 @@ FLAWED = {
 
 
 @pytest.mark.parametrize(("value", "told"), FLAWED.values(), ids=FLAWED)
-def test_what_no_provider_takes_is_told_in_words(value, told):
-    """A picture for which a provider would refuse the whole conversation is not shown, and the model reads why."""
+def test_unsupported_image_is_replaced_by_a_note(value, told):
+    """An image that providers would reject is replaced by a note that explains why."""
     result = returning(value).invoke({})
     assert told in result.content
     assert len(result.images) == (20 if isinstance(value, list) else 0)
 
 
-def test_the_length_of_a_picture_is_none_of_the_text():
-    """Pictures take no room from the text; one for whose words there is no room is not shown."""
+def test_images_do_not_count_toward_the_length():
+    """Images do not count toward the maximum length; one whose note does not fit is omitted."""
     large = Image.read(PNG + bytes(1_000_000))
     result = tool(lambda: {"text": "x" * 900, "picture": large}, name="t", max_chars=1_000).invoke({})
     assert (result.status, len(result.images)) == ("ok", 1)
@@ -241,14 +241,14 @@ def test_the_length_of_a_picture_is_none_of_the_text():
     ]
 
 
-def test_a_direct_call_gives_the_picture():
-    """Code of one's own gets what the function returned."""
+def test_direct_call_returns_the_image():
+    """Calling the tool directly returns the image."""
     assert returning(PICTURE)() is PICTURE
     assert returning(PICTURE).invoke({}).value is PICTURE
 
 
-def test_history_goes_out_and_in():
-    """The dictionaries of a history hold the pictures of results, and give them back."""
+def test_history_contains_images():
+    """The history contains the images of results and can be set again."""
     first = looker(returning(PICTURE), llm=ScriptedLLM(call("screenshot"), "A cat."))
     first("What is on the screen?")
     json.dumps(first.history)
@@ -261,8 +261,8 @@ def test_history_goes_out_and_in():
     assert urls(sent[4]["content"]) == [PICTURE.url]
 
 
-def test_a_session_keeps_pictures(tmp_path):
-    """A conversation that goes on in another process still shows what a tool returned, whatever looks like a secret."""
+def test_session_stores_images(tmp_path):
+    """A session stores images without redacting them and sends them again."""
     path = tmp_path / "talk.db"
     hidden = Image.read(PNG + bytes(2) + base64.b64decode("/AKIA234567ABCDEFGHIJ/AA"))
     assert redact(hidden.url) != hidden.url
@@ -272,8 +272,8 @@ def test_a_session_keeps_pictures(tmp_path):
         assert hidden.url in json.dumps(server.requests[0].json)
 
 
-def test_a_cassette_keeps_pictures(tmp_path):
-    """A run that is replayed shows the pictures that were recorded, and another picture is another question."""
+def test_replay_uses_recorded_images(tmp_path):
+    """A replay uses the recorded images, and a different image is a different request."""
     path = tmp_path / "run.cassette"
     with record(path):
         looker(returning(PICTURE), llm=ScriptedLLM(call("screenshot"), "A cat."))("Look.")
@@ -285,8 +285,8 @@ def test_a_cassette_keeps_pictures(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["screenshot", "page"])
-def test_pictures_pass_over_mcp(name):
-    """Our tools give an MCP client their pictures, those of a server's tools are seen, and stay untrusted."""
+def test_images_are_passed_over_mcp(name):
+    """Images are sent to and received from MCP, and received images are untrusted."""
     tools = returning(PICTURE), returning({"page": 3, "picture": PICTURE}, "page")
     server = ToolServer(tools).protocol_server()
     with MCPServer(server, level="safe") as remote, FakeServer(call(name), "A cat.") as model:
@@ -296,8 +296,8 @@ def test_pictures_pass_over_mcp(name):
     assert result.tool_calls[0].result.labels == {Label.UNTRUSTED}
 
 
-def test_another_picture_is_another_result():
-    """A tool that returns ever new pictures of one size repeats nothing; one that returns the same one does."""
+def test_different_images_are_different_results():
+    """Results with different images of the same size are not repeated calls; equal images are."""
 
     def run(pictures):
         shots = iter(pictures)
@@ -315,8 +315,8 @@ def test_another_picture_is_another_result():
     assert "[Note" in str(run([PICTURE] * 6).messages)
 
 
-def test_awaiting_and_streaming():
-    """Every way to run an agent shows the pictures of its tools."""
+def test_images_in_every_way_to_run():
+    """Every way to run an agent sends the images of its tools."""
     for way in ("arun", "stream"):
         llm = ScriptedLLM(call("screenshot"), "A cat.")
         helper = looker(returning(PICTURE), llm=llm)

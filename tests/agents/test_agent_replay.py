@@ -23,8 +23,8 @@ def agent(**options):
 
 
 @pytest.mark.parametrize("approve", [None, lambda _: True, lambda _: False, lambda _: "not now"])
-def test_what_was_said_to_a_call_is_said_again(approve, tmp_path):
-    """A call that nobody approved, that a person approved, or refused with words, is replayed as it was."""
+def test_replay_restores_decisions(approve, tmp_path):
+    """A replay restores denied and approved calls with their decisions and messages."""
     with record(tmp_path / "c"):
         recorded = agent(approve=approve).run("go")
     with replay(tmp_path / "c"):
@@ -33,8 +33,8 @@ def test_what_was_said_to_a_call_is_said_again(approve, tmp_path):
     assert replayed.messages == recorded.messages
 
 
-def test_no_call_begins_when_the_time_is_up():
-    """A person who takes longer than the run may: the call that they approve then is not begun."""
+def test_call_approved_after_the_time_limit_is_not_started():
+    """A call that is approved after the time limit is not started."""
     ran = []
 
     def pay(euros: int) -> str:
@@ -53,8 +53,8 @@ def test_no_call_begins_when_the_time_is_up():
     assert "reached its time limit" in result.tool_calls[0].result.error.lower()
 
 
-def test_refused_last_answer_is_not_given():
-    """At a limit, an answer that a check refuses is not the run's output, and the error says why."""
+def test_refused_final_answer_is_not_the_output():
+    """A final answer that a guardrail refuses is not the output, and the error has the reason."""
 
     def secretive(output):
         if "SECRET" in output:
@@ -80,8 +80,8 @@ def replayed(maker, path, way):
 
 @pytest.mark.parametrize("way", ["blocking", "awaiting"])
 @pytest.mark.parametrize("returned", [str, Agent, "NoSuchName"])
-def test_no_call_runs_because_a_cassette_says_so(tmp_path, way, returned):
-    """A call that a person of the recording approved never runs in a replay, whatever the cassette says of it."""
+def test_edited_recording_cannot_run_a_call(tmp_path, way, returned):
+    """A replay never runs an approved call, even if the recording was edited."""
     ran = []
 
     def pay(euros: int):
@@ -106,11 +106,11 @@ def test_no_call_runs_because_a_cassette_says_so(tmp_path, way, returned):
 @pytest.mark.parametrize("way", ["blocking", "awaiting"])
 @pytest.mark.parametrize("how", ["handoffs", "tool"])
 def test_handoffs_are_replayed(tmp_path, way, how):
-    """What gives an agent runs again in a replay: a handoff, and a tool that says so by what it returns."""
+    """A replay runs handoffs and tools that return an agent again."""
     expert = Agent("expert", llm=ScriptedLLM("Three."))
 
     def find_expert() -> Agent:
-        """Find somebody who knows."""
+        """Return the expert."""
         return expert
 
     def desk():
@@ -124,8 +124,8 @@ def test_handoffs_are_replayed(tmp_path, way, how):
     assert (result.output, result.agent) == ("Three.", "expert")
 
 
-def test_an_approval_for_ever_ends_with_its_replay(tmp_path):
-    """What a person of a recording approved for ever is approved in the replayed run, and not after it."""
+def test_recorded_permanent_approval_ends_with_the_replay(tmp_path):
+    """A permanent approval in a recording applies only to the replayed run."""
     with record(tmp_path / "c"):
         agent(approve=lambda _: Approval.ALWAYS).run("go")
     careful = agent()

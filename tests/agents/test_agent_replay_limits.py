@@ -36,7 +36,7 @@ def result_of(agent, way, prompt="go"):
 
 
 def told(result):
-    """What counts of a result."""
+    """Return the values of a result that are compared."""
     ended = result.status, result.limit, result.output, result.iterations, str(result.error or "")
     return *ended, result.messages, result.usage, [used.result.status for used in result.tool_calls]
 
@@ -73,15 +73,15 @@ SHARED = {
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("depth", [1, 3])
 @pytest.mark.parametrize("what", SHARED)
-def test_what_a_worker_took_is_taken_again(tmp_path, what, depth, way):
-    """What workers have spent of a limit that they share with their supervisor counts in a replay as it did then."""
+def test_replay_counts_the_usage_of_nested_agents(tmp_path, what, depth, way):
+    """In a replay, the usage of nested agents counts toward the limits as recorded."""
     result = again(lambda: team(SHARED[what], depth=depth), tmp_path / "c", way)
     assert result.status == "limit"
     assert len(result.tool_calls) > 1
 
 
-def test_what_nobody_knows_is_taken_again(tmp_path):
-    """Where the worker's server reports nothing, its requests count at their worst, and so they do in a replay."""
+def test_replay_counts_unreported_usage(tmp_path):
+    """In a replay, unreported usage counts as the maximum, as recorded."""
     silent = Usage(requests=1, unreported=1)
     result = again(lambda: team(Limits(total_tokens=80_000), silent), tmp_path / "c", "run")
     assert (result.status, result.limit) == ("limit", "total_tokens")
@@ -89,8 +89,8 @@ def test_what_nobody_knows_is_taken_again(tmp_path):
 
 
 @pytest.mark.parametrize("way", ["run", "arun"])
-def test_what_a_map_inside_a_tool_took_is_taken_again(tmp_path, way):
-    """Runs that a tool maps spend what its run may take, and in a replay the same."""
+def test_replay_counts_the_usage_of_a_map_in_a_tool(tmp_path, way):
+    """In a replay, runs mapped within a tool count toward the limits as recorded."""
 
     def answer(request):
         has_looked = any("is empty" in str(message) for message in request.messages)
@@ -112,8 +112,8 @@ def test_what_a_map_inside_a_tool_took_is_taken_again(tmp_path, way):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("line", [slow("Too late.", before_seconds=20), slow("One two three.", between_seconds=20)])
-def test_what_was_given_up_is_given_up_again(tmp_path, way, line):
-    """A request that the end of the time cut off is recorded so, and a replay ends with it at once."""
+def test_replay_of_a_request_cut_off_by_the_time_limit(tmp_path, way, line):
+    """A replay ends with a recorded request that was cut off by the time limit."""
     with FakeServer("Warm.", call("look", place="the shed"), line) as server:
         LLM("openai", model="m", api_key="a-key", base_url=server.base_url).chat("What is imported late is there now.")
 
@@ -128,8 +128,8 @@ def test_what_was_given_up_is_given_up_again(tmp_path, way, line):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("other", WAYS)
-def test_any_way_replays_what_was_given_up(tmp_path, way, other):
-    """What was recorded one way and given up is replayed in every other."""
+def test_run_that_timed_out_is_replayed_in_any_way(tmp_path, way, other):
+    """A run that timed out can be replayed by every other way to run."""
 
     def think(_request):
         time.sleep(0.4)
@@ -147,8 +147,8 @@ def test_any_way_replays_what_was_given_up(tmp_path, way, other):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_time_that_nobody_recorded_has_passed_again(tmp_path, way):
-    """Where a listener took the time that a run had, its replay ends at the same place without taking any."""
+def test_replay_restores_the_time_limit(tmp_path, way):
+    """A replay ends where the recorded time limit was reached, even if it is faster."""
     waits = [0.3, 0.0]
 
     def maker():
@@ -164,8 +164,8 @@ def test_time_that_nobody_recorded_has_passed_again(tmp_path, way):
     assert [used.result.status for used in result.tool_calls] == ["denied"]
 
 
-def test_a_replay_takes_the_time_that_it_needs(tmp_path):
-    """A run that kept to its seconds keeps to them in a replay, however slow that is."""
+def test_slow_replay_does_not_reach_the_time_limit(tmp_path):
+    """A slow replay does not reach a time limit that the recorded run did not reach."""
     waits = [0.0, 0.3]
 
     def maker():
@@ -180,8 +180,8 @@ def test_a_replay_takes_the_time_that_it_needs(tmp_path):
 
 
 @pytest.mark.parametrize("way", ["run", "arun"])
-def test_watches_inside_of_a_handoff_are_the_same(tmp_path, way):
-    """A call that gives an agent runs again in a replay, and what is run inside of it goes as it went."""
+def test_replay_restores_a_timeout_inside_a_handoff(tmp_path, way):
+    """A replay restores a timeout of a run inside a tool that returns an agent."""
 
     def maker():
         expert = Agent("expert", llm=ScriptedLLM("Three."))
@@ -223,8 +223,8 @@ def test_each_run_of_many_has_its_own_time(tmp_path, way):
 
 
 @pytest.mark.parametrize("way", ["map", "amap"])
-def test_the_runs_of_a_map_with_limits_may_come_in_another_order(tmp_path, way):
-    """What the agent has learnt by then of a model's tokens leaves each run another room, which no replay minds."""
+def test_map_with_limits_replays_in_another_order(tmp_path, way):
+    """The runs of a map with limits can be replayed in a different order."""
 
     def results(llm, prompts):
         agent = Agent("clerk", [Tool(look)], llm=llm, limits=Limits(total_tokens=5_000))

@@ -65,7 +65,7 @@ def limits_of(chance):
 
 
 def team(seed, world):
-    """A supervisor with workers that have workers, an expert to hand over to, tools, and somebody who approves."""
+    """Return a supervisor with nested workers, a handoff target, tools and an approver."""
     chance = Random(seed)
 
     def look(place: str) -> str:
@@ -99,7 +99,7 @@ def team(seed, world):
     inner = staff[-1].as_tool()
 
     def survey(count: int) -> str:
-        """Have many looked after at once."""
+        """Run a worker on several requests."""
         results = staff[0].map(["Look."] * count, concurrency=2)
         return ", ".join(f"{result.status}: {result.text}" for result in results)
 
@@ -131,15 +131,15 @@ def result_of(agent, way):
 
 
 def told(result):
-    """What counts of a result."""
+    """Return the values of a result that are compared."""
     ended = result.status, result.limit, result.text, result.iterations, str(result.error or "")
     used = [(each.call, each.result.status, each.result.content, each.result.usage) for each in result.tool_calls]
     return *ended, result.messages, result.usage, result.decisions, used
 
 
 @pytest.mark.parametrize("seed", range(SCENARIOS))
-def test_any_run_is_replayed(tmp_path, seed):
-    """Whatever a team does, its replay does the same, in whatever way either is run, and asks nobody."""
+def test_random_run_is_replayed(tmp_path, seed):
+    """A replay of a random run gives the same result in every way to run."""
     chance, world = Random(-seed), World(seed)
     with record(tmp_path / "c"):
         recorded = result_of(team(seed, world), chance.choice(WAYS))

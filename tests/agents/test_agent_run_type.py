@@ -51,8 +51,8 @@ def asked_types(llm: ScriptedLLM) -> list[str | None]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_run_asks_for_its_own_type(way):
-    """Of the runs of one agent each has the type that it asked for, and the agent's own where it asked for none."""
+def test_run_has_its_own_output_type(way):
+    """Each run has the output type passed to it, or else the agent's output type."""
     llm = ScriptedLLM("Hello.", GOOD, '{"result": [1, 2]}', "Bye.")
     helper = Agent("helper", llm=llm)
     outputs = [run(helper, way, "Go on.", output_type=kind).output for kind in (None, Invoice, list[int], str)]
@@ -61,23 +61,23 @@ def test_a_run_asks_for_its_own_type(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_typed_agent_writes_a_text_once(way):
-    """`output_type=str` asks an agent that has a type for any text, in this run only."""
+def test_typed_agent_returns_text_for_one_run(way):
+    """`output_type=str` overrides the agent's output type for one run."""
     clerk = Agent("clerk", output_type=Invoice, llm=ScriptedLLM("Nothing is due.", GOOD))
     assert run(clerk, way, "What is due?", output_type=str).output == "Nothing is due."
     assert run(clerk, way, "Read A1.").output == Invoice("A1", 30)
 
 
-def test_a_wrong_answer_is_mended():
-    """A wrong answer goes back to the model with what is wrong, and the last one has no value."""
+def test_invalid_answer_is_retried():
+    """An invalid answer is returned to the model with the error; after the last retry there is no value."""
     helper = Agent("helper", llm=ScriptedLLM("A1 over 30.", GOOD, "No.", "No.", "No."))
     assert helper.run("Read A1.", output_type=Invoice).output == Invoice("A1", 30)
     failed = helper.run("Read A2.", output_type=Invoice)
     assert (failed.status, failed.value, failed.text) == ("failed", None, "")
 
 
-def test_checks_get_the_value():
-    """The agent's checks hold for an answer of the run's type, and get its value."""
+def test_guardrails_receive_the_value():
+    """The agent's guardrails receive the value of the run's output type."""
 
     def is_small(output: Invoice) -> None:
         if output.total > 100:
@@ -88,16 +88,16 @@ def test_checks_get_the_value():
 
 
 @pytest.mark.parametrize("own", [None, list[int]])
-def test_it_holds_for_whom_the_run_is_handed_to(own):
-    """The type that a run asked for is that of the last answer, whoever gives it."""
+def test_output_type_applies_after_a_handoff(own):
+    """The output type of the run overrides that of the agent after a handoff."""
     other = Agent("clerk", output_type=own, llm=ScriptedLLM(GOOD, '{"result": [1]}'))
     desk = Agent("desk", handoffs=[other], llm=ScriptedLLM(call("hand_off_to_clerk")))
     result = desk.run("Read A1.", output_type=Invoice)
     assert (result.agent, result.output) == ("clerk", Invoice("A1", 30))
 
 
-def test_what_is_there_is_told_while_it_is_written():
-    """A streamed run tells how far the answer of its type has come."""
+def test_stream_emits_partial_output():
+    """A streamed run emits partial values of its output type."""
     events = list(Agent(llm=ScriptedLLM(GOOD)).stream("Read A1.", output_type=Invoice))
     assert [event.value for event in events if isinstance(event, PartialOutput)][-1] == {"number": "A1", "total": 30}
     assert isinstance(events[-1], RunFinished)
@@ -120,16 +120,16 @@ def test_a_run_that_waited_has_its_type(goes_on):
     assert done.output == Invoice("A1", 30)
 
 
-def test_text_of_a_run_that_goes_on_in_its_type_comes_once():
-    """The text of a paused run that asked for a type comes in one piece, as it was checked."""
+def test_text_of_a_resumed_typed_run_is_streamed_once():
+    """The text of a resumed run with an output type is streamed in one piece."""
     llm = ScriptedLLM(call("pay", number="A1"), GOOD)
     clerk = Agent("clerk", [pay], llm=llm, approve=lambda _: Approval.LATER)
     paused = clerk.run("Pay A1.", output_type=Invoice)
     assert list(clerk.stream_text(paused.resumption(True))) == ['{"number": "A1", "total": 30.0}']
 
 
-def test_a_limit_keeps_the_type():
-    """A run that went on after a limit still answers in its type."""
+def test_run_resumed_after_a_limit_keeps_its_type():
+    """A run resumed after a limit keeps its output type."""
     llm = ScriptedLLM(call("pay", number="A1"), "It was paid.", GOOD)
     clerk = Agent("clerk", [pay], llm=llm, safety="SYSTEM")
     stopped = clerk.run("Pay A1.", output_type=Invoice, max_iterations=1)
@@ -138,8 +138,8 @@ def test_a_limit_keeps_the_type():
 
 
 @pytest.mark.parametrize("kind", [7, "Invoice", lambda: None, Invoice("A1", 1)])
-def test_what_is_no_type_is_told_at_once(kind):
-    """What is no type raises before anything is asked or kept."""
+def test_invalid_output_type_is_rejected(kind):
+    """An invalid output type raises ConfigError before any request, and nothing is stored."""
     llm, session = ScriptedLLM("Hello."), Session()
     with pytest.raises(ConfigError):
         Agent(llm=llm, session=session).run("Hello", output_type=kind)

@@ -88,8 +88,8 @@ print(json.dumps(agent.history))
 """
 
 
-def test_history_goes_on_in_another_process(tmp_path):
-    """An agent that is given the name of a session goes on with the conversation of that name."""
+def test_history_continues_in_another_process(tmp_path):
+    """An agent in another process continues the session with the given name."""
     assert len(json.loads(process(TALK, tmp_path, "trip", "Where to?"))) == 2
     history = json.loads(process(TALK, tmp_path, "trip", "And then?"))
     assert [message["content"] for message in history] == ["Where to?", "1 messages.", "And then?", "3 messages."]
@@ -97,8 +97,8 @@ def test_history_goes_on_in_another_process(tmp_path):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_history_goes_on_with_another_agent(way, agent, find_faults, drive):
-    """Whatever way a run is driven, it reads what was said before, and is kept with its tool calls."""
+def test_history_continues_with_another_agent(way, agent, find_faults, drive):
+    """Every way to run reads the stored conversation and stores its tool calls."""
     drive(agent(call("note", text="sea"), "To the sea.", tools=[NOTE]), way, "Where to?")
     after = agent("The nearest.")
     drive(after, way, "Which one?")
@@ -108,16 +108,16 @@ def test_history_goes_on_with_another_agent(way, agent, find_faults, drive):
     assert find_faults(after.history) == []
 
 
-def test_stored_session_needs_no_agent_to_be_made(place):
-    """A session is opened when it is first needed, so that an agent can be made where there is none yet."""
+def test_session_is_opened_on_first_use(place):
+    """A session is opened on first use, not when the agent is created."""
     unused = Agent("helper", llm=ScriptedLLM(), session="trip")
     assert Session.summaries() == []
     assert unused.history == []
     assert not place.exists()
 
 
-def test_reset_keeps_the_old_conversation_under_another_name(agent, place):
-    """A conversation that is forgotten begins anew for all; the old one is kept under its name with the time."""
+def test_reset_archives_the_old_conversation(agent, place):
+    """A reset starts a new conversation and stores the old one under a name with the time."""
     first, second = agent("One.", "Three."), agent("Two.")
     first("1")
     assert len(second.messages) == 2
@@ -135,7 +135,7 @@ def test_reset_keeps_the_old_conversation_under_another_name(agent, place):
 
 
 def test_two_agents_share_a_session(agent, find_faults):
-    """Two agents on one session read each other's runs; calls with the same id are told apart."""
+    """Two agents on one session read each other's runs, and calls with equal ids are distinguished."""
     first = agent([call("note", text="a"), call("note", text="b")], "A.", "C.", tools=[NOTE], name="first")
     second = agent([call("note", text="c"), call("note", text="d")], "B.", tools=[NOTE], name="second")
     stream = first.stream("1")
@@ -168,7 +168,7 @@ for number in range(10):
 
 
 def test_two_processes_share_a_session(place, agent, find_faults):
-    """Two processes that talk at the same time lose nothing: each run is there once, in one piece."""
+    """Concurrent runs of two processes are each stored once and in one piece."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "encoding": "utf-8"}
     command = [sys.executable, "-c", SHARE, str(place)]
     with subprocess.Popen([*command, "one"], **pipes) as one, subprocess.Popen([*command, "two"], **pipes) as two:
@@ -185,8 +185,8 @@ def test_two_processes_share_a_session(place, agent, find_faults):
     assert [prompt for prompt in prompts if "two" in prompt] == [f"two {number}" for number in range(10)]
 
 
-def test_run_that_is_going_on_is_nobody_elses(agent):
-    """A run that somebody is at is not resumed by anybody else, and does not stop others from talking."""
+def test_active_run_cannot_be_resumed_elsewhere(agent):
+    """An active run cannot be resumed by another agent, which can still run prompts."""
     stream = agent("Hello.").stream("Hi")
     next(stream)
     other = agent("Good day.")
@@ -208,8 +208,8 @@ def decide(request):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_killed_run_is_resumed_from_any_entry(way, agent, place, tmp_path, find_faults, drive):
-    """Wherever a run was killed, it is resumed to its end: nothing finished is done again, the rest is told."""
+def test_killed_run_can_be_resumed_from_any_entry(way, agent, place, tmp_path, find_faults, drive):
+    """A run killed at any entry can be resumed without repeating finished calls."""
     agent(decide, decide, decide, tools=[NOTE]).run("go")
     for entries, session in kills_of(place, tmp_path):
         done = {entry.milestone.call.id for entry in entries if isinstance(entry.milestone, ToolCallFinished)}
@@ -225,8 +225,8 @@ def test_killed_run_is_resumed_from_any_entry(way, agent, place, tmp_path, find_
         assert later.messages == result.messages
 
 
-def test_killed_run_is_entered_by_the_next_prompt(agent, place, tmp_path, find_faults):
-    """Who does not resume a killed run but asks something else tells the model what was interrupted."""
+def test_new_prompt_ends_a_killed_run(agent, place, tmp_path, find_faults):
+    """A new prompt ends a killed run and adds its messages to the history."""
     agent(decide, decide, decide, tools=[NOTE]).run("go")
     for entries, session in kills_of(place, tmp_path):
         asked = any(isinstance(entry.milestone, ResponseReceived) for entry in entries)
@@ -237,8 +237,8 @@ def test_killed_run_is_entered_by_the_next_prompt(agent, place, tmp_path, find_f
         assert find_faults(later.history) == []
 
 
-def test_only_a_run_that_was_left_is_resumed(agent):
-    """There must be a run to go on with."""
+def test_resume_requires_an_unfinished_run(agent):
+    """`resume` raises SessionError if there is no unfinished run."""
     fresh = agent("Hello.")
     with pytest.raises(SessionError, match="no run to resume"):
         fresh.resume()
@@ -247,8 +247,8 @@ def test_only_a_run_that_was_left_is_resumed(agent):
         fresh.resume()
 
 
-def test_denied_call_was_not_begun(agent, place, tmp_path):
-    """A call that was denied just before the kill has not been begun, and is not told as interrupted."""
+def test_denied_call_is_not_reported_as_interrupted(agent, place, tmp_path):
+    """A call that was denied before the kill is reported as denied, not as interrupted."""
     agent(call("delete", text="all"), "Denied.", tools=[DELETE]).run("go")
     cut = [entries for entries, _ in kills_of(place, tmp_path) if isinstance(entries[-1].milestone, ToolCallStarted)]
     session = Session.open(tmp_path / f"killed behind {len(cut[0])}.db", "trip")
@@ -260,7 +260,7 @@ def test_denied_call_was_not_begun(agent, place, tmp_path):
 
 
 def team(session=None, **options):
-    """A receptionist who hands over to an expert, and both their models."""
+    """Return a receptionist with an expert as handoff target."""
 
     def greet(request):
         assert len(request.messages) == 1, "Who has passed the conversation on is asked no more."
@@ -273,8 +273,8 @@ def team(session=None, **options):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_agent_that_led_a_killed_run_leads_it_on(way, place, tmp_path, drive):
-    """After a kill the agent that the conversation was passed to answers, also when that was its last act."""
+def test_killed_run_continues_with_its_active_agent(way, place, tmp_path, drive):
+    """After a kill, the run continues with the agent it was handed off to."""
     whole = team(Session.open(place, "trip")).run("go")
     assert (whole.output, whole.agent) == ("I know.", "expert")
     for entries, session in kills_of(place, tmp_path):
@@ -290,8 +290,8 @@ def test_agent_that_led_a_killed_run_leads_it_on(way, place, tmp_path, drive):
         assert sum(isinstance(milestone, HandedOff) for milestone in result.milestones) == 1
 
 
-def test_run_of_an_unknown_agent_is_left_as_it_is(place):
-    """An agent that does not know who led a run says so, and leaves the run to one that does."""
+def test_run_of_an_unknown_agent_is_unchanged(place):
+    """An agent without the owner of a run raises ConfigError and leaves the run unchanged."""
     stream = team(Session.open(place, "trip")).stream("go")
     for event in stream:
         if isinstance(event, HandedOff):
@@ -308,8 +308,8 @@ def test_run_of_an_unknown_agent_is_left_as_it_is(place):
     assert team(Session.open(place.with_name("killed.db"), "trip")).resume().output == "I know."
 
 
-def test_run_that_cannot_begin_keeps_nobody_out(agent):
-    """When a run cannot begin, its session stays as it was, and can be forgotten at once."""
+def test_run_that_fails_to_start_leaves_the_session_unlocked(agent):
+    """A run that fails to start leaves its session unchanged and unlocked."""
     agent("Hello.")("Hi")
     helper = agent(tools=[Tool(note, "hand_off_to_expert")], handoffs=[Agent("expert")])
     with pytest.raises(ConfigError, match="hand_off_to_expert") as caught:
@@ -320,8 +320,8 @@ def test_run_that_cannot_begin_keeps_nobody_out(agent):
     assert caught.tb is not None
 
 
-def test_answer_of_a_tool_that_ends_the_run_survives(agent, place, tmp_path):
-    """When the tool that ends a run has given the answer, a kill does not make the model give it again."""
+def test_answer_of_a_finishing_tool_is_stored(agent, place, tmp_path):
+    """After a kill, the answer of a finished `ends_run` tool is not requested again."""
     agent(call("finish", answer="42."), tools=[finish_tool]).run("go")
     for entries, session in kills_of(place, tmp_path):
         if isinstance(entries[-1].milestone, ToolCallFinished):
@@ -340,8 +340,8 @@ def fetch(url: str) -> str:
     return f"content of {url}"
 
 
-def test_what_was_read_is_remembered_after_a_restart(agent):
-    """Private data that was read yesterday does not leave today unasked."""
+def test_flow_rule_applies_after_a_restart(agent):
+    """The flow rule considers data that was read before a restart."""
     tools = [
         Tool(fetch, level="NETWORK"),
         Tool(note, "read_mail", level="SAFE", labels={Label.PRIVATE, Label.UNTRUSTED}),
@@ -353,8 +353,8 @@ def test_what_was_read_is_remembered_after_a_restart(agent):
     assert after.run("and now?").decisions[0].allowed
 
 
-def test_long_output_is_read_on_after_a_restart(agent):
-    """What was shown only in part can be read on by its handle, in another process, with its labels."""
+def test_truncated_output_can_be_read_after_a_restart(agent):
+    """A truncated result can be read by its handle in another process, and its labels are stored."""
 
     def log() -> str:
         return "".join(f"line {number}\n" for number in range(9_000))
@@ -387,8 +387,8 @@ def writer(folder, session, *lines, **options):
     )
 
 
-def test_undo_takes_back_what_was_done_before_and_after_a_kill(place, tmp_path):
-    """What a run has changed before it was killed and after it was resumed is undone together."""
+def test_undo_covers_changes_before_and_after_a_kill(place, tmp_path):
+    """Undo covers the changes made before a kill and after resuming."""
     folder = tmp_path / "work"
     folder.mkdir()
     (folder / "a.txt").write_text("old")
@@ -427,8 +427,8 @@ print(agent.resume().record.id)
 """
 
 
-def test_undo_on_the_command_line_takes_back_both_parts(tmp_path):
-    """`agentkit undo` takes back what a run did in the process that was killed and in the one that resumed it."""
+def test_undo_command_covers_both_processes(tmp_path):
+    """`agentkit undo` reverts the changes of the killed process and of the one that resumed the run."""
     folder, state = tmp_path / "work", tmp_path / "state"
     folder.mkdir()
     shell = {"cwd": folder, "env": {**os.environ, "AGENTKIT_STATE": str(state)}, "encoding": "utf-8", "timeout": 60}
@@ -473,7 +473,7 @@ else:
 
 
 def test_paused_run_is_approved_in_another_process_by_name(tmp_path):
-    """The name of the session is all that it takes to approve in one process what waits in another."""
+    """A paused run is approved in another process by the session name."""
     effect = tmp_path / "effect"
     saved = json.loads(process(PAUSE, tmp_path, "pause", "trip", effect))
     assert (saved["status"], effect.exists()) == ("paused", False)
@@ -484,7 +484,7 @@ def test_paused_run_is_approved_in_another_process_by_name(tmp_path):
 
 
 def test_paused_run_is_approved_in_another_process_by_text(tmp_path):
-    """Without a shared session the text of the result carries the run, and the conversation before it."""
+    """A paused run is approved in another process by its JSON, which contains the history."""
     effect = tmp_path / "effect"
     text = process(PAUSE, tmp_path / "here", "pause", "none", effect).strip()
     told = process(PAUSE, tmp_path / "there", "approve", "none", effect, text, "call_2_1")
@@ -493,8 +493,8 @@ def test_paused_run_is_approved_in_another_process_by_text(tmp_path):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_paused_run_waits_while_others_talk(way, agent, drive):
-    """A paused run can wait for days: others may talk meanwhile, and it is resumed with what it had read."""
+def test_paused_run_is_unaffected_by_other_runs(way, agent, drive):
+    """Other runs of the session do not affect a paused run, which resumes with its own messages."""
     asking = agent(call("ask_user", question="Which one?"), tools=[ask_user_tool()])
     assert drive(asking, way, "Book a hotel.").status == "paused"
     meanwhile = agent("Sunny.")
@@ -515,8 +515,8 @@ def test_paused_run_waits_while_others_talk(way, agent, drive):
     ]
 
 
-def test_killed_while_resumed_after_an_answer(agent, place, tmp_path):
-    """What a person has approved is not asked again when the process dies before the call was begun."""
+def test_approval_is_stored_when_the_process_dies(agent, place, tmp_path):
+    """An approval is stored and not requested again if the process dies before the call."""
     later = {"tools": [DELETE], "approve": lambda _: Approval.LATER}
     agent(call("delete", text="all"), **later).run("go")
     agent("Deleted.", **later).resume(answers=True)
@@ -532,7 +532,7 @@ def test_killed_while_resumed_after_an_answer(agent, place, tmp_path):
 
 
 def test_approved_call_that_had_begun_may_have_taken_effect(agent, place, tmp_path):
-    """A call that had waited, was approved and had begun when the process died is told as one that may be done."""
+    """An approved call that had started is reported as possibly completed after a kill."""
     later = {"tools": [DELETE], "approve": lambda _: Approval.LATER}
     agent(call("delete", text="all"), **later).run("go")
     agent("Deleted.", **later).resume(answers=True)
@@ -547,8 +547,8 @@ def test_approved_call_that_had_begun_may_have_taken_effect(agent, place, tmp_pa
     assert "whether it took effect is unknown" in told[ToolCallStarted]
 
 
-def test_text_of_a_run_is_entered_once(agent, place):
-    """A run from elsewhere, and the conversation before it, are entered in a stored session that has neither."""
+def test_saved_run_is_added_once(agent, place):
+    """A saved run and its history are added once to a stored session."""
     away = Agent("helper", [ask_user_tool()], llm=ScriptedLLM("Hello.", call("ask_user", question="Which?")))
     away("Hi")
     text = away.run("Book.").to_json()
@@ -561,8 +561,8 @@ def test_text_of_a_run_is_entered_once(agent, place):
     assert len(Session.open(place, "trip").messages) == 6
 
 
-def test_text_of_a_run_joins_another_conversation(agent):
-    """A run from elsewhere that joins a conversation reads what was said before it there, not here."""
+def test_saved_run_uses_its_own_earlier_messages(agent):
+    """A saved run that is resumed in another conversation uses its own earlier messages."""
     away = Agent("helper", [ask_user_tool()], llm=ScriptedLLM("Hello.", call("ask_user", question="Which?")))
     away("Hi")
     text = away.run("Book.").to_json()
@@ -575,8 +575,8 @@ def test_text_of_a_run_joins_another_conversation(agent):
 
 
 @pytest.mark.parametrize("is_stored", [False, True])
-def test_run_at_its_limit_goes_on_in_its_session(is_stored, agent):
-    """A run that was stopped by a limit goes on, and its messages are entered once."""
+def test_run_at_its_limit_resumes_in_its_session(is_stored, agent):
+    """A run that reached a limit can be resumed, and its messages are stored once."""
     lines = [call("note", text="a"), "So far a.", call("note", text="b"), "Both."]
     stored = agent(*lines, tools=[NOTE], max_iterations=1)
     helper = stored if is_stored else Agent("helper", [NOTE], llm=ScriptedLLM(*lines), max_iterations=1)
@@ -610,7 +610,7 @@ def full_disk(place):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_full_disk_in_the_middle_of_a_run(way, full_disk, agent, find_faults, drive):
-    """A full disk fails the run and leaves nothing half written; with room again the next run is told."""
+    """A full disk fails the run without partial writes, and later runs work once there is space."""
     fill_the_disk, make_room = full_disk
     lines = [[call("note", text="a"), call("fill_the_disk")], "There is room."]
     helper = agent(*lines, tools=[note, fill_the_disk])
@@ -648,8 +648,8 @@ except SessionError as error:
 """
 
 
-def test_session_that_may_only_be_read_asks_no_model():
-    """When a session cannot be written, that is said before the model is called."""
+def test_read_only_session_fails_before_the_model_is_called():
+    """A run with a read-only session fails before the model is called."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "sessions.db"
         store = SQLiteSessionStore(path)
@@ -666,8 +666,8 @@ def test_session_that_may_only_be_read_asks_no_model():
     assert "check" in told
 
 
-def test_an_agent_talks_in_several_conversations():
-    """`within` gives the same agent in another session: neither hears what the other was told, listeners hear both."""
+def test_agent_can_be_used_in_several_sessions():
+    """`within` returns the agent with another session, and listeners receive the events of both."""
     heard = []
     agent = Agent("helper", llm=ScriptedLLM("One.", "Two."), listeners=[heard.append])
     other = agent.within(Session())

@@ -32,8 +32,8 @@ def streams(made):
     return list(made().stream_text("Hi")), asyncio.run(all_of(made().astream_text("Hi")))
 
 
-def test_it_comes_as_it_is_written():
-    """The pieces are those of the events, and together they are the answer."""
+def test_streamed_text_matches_the_text_deltas():
+    """The streamed text matches the text delta events and forms the answer."""
 
     def made():
         return Agent("clerk", llm=ScriptedLLM("One two three four."))
@@ -44,8 +44,8 @@ def test_it_comes_as_it_is_written():
     assert "".join(blocking) == "One two three four."
 
 
-def test_what_is_said_around_tools_stands_in_paragraphs():
-    """Text before a tool call and after it does not run together."""
+def test_text_around_tool_calls_is_separated():
+    """Text before and after a tool call is separated by an empty line."""
     lines = (say("Let me look.", call("look", place="box")), "Nothing.")
     for pieces in streams(lambda: Agent("clerk", tools=[look], llm=ScriptedLLM(*lines))):
         assert "".join(pieces) == "Let me look.\n\nNothing."
@@ -55,8 +55,8 @@ def test_what_is_said_around_tools_stands_in_paragraphs():
     ("options", "line"),
     [({"output_type": list[int]}, '{"result": [1, 2, 3]}'), ({"guardrails": [polite]}, "Done.")],
 )
-def test_what_is_checked_comes_in_one_piece(options, line):
-    """Nobody sees a typed or checked answer before it is what it must be, also of an agent that takes over."""
+def test_checked_answer_is_streamed_in_one_piece(options, line):
+    """A typed or checked answer is streamed in one piece, also after a handoff."""
 
     def alone():
         return Agent("clerk", llm=ScriptedLLM(line), **options)
@@ -70,8 +70,8 @@ def test_what_is_checked_comes_in_one_piece(options, line):
         assert streams(made) == ([told], [told])
 
 
-def test_a_failure_is_raised_where_the_text_ends():
-    """What was written before is there, and the error is that of a call."""
+def test_error_is_raised_after_the_streamed_text():
+    """An error is raised after the text that was streamed before it."""
     agent = Agent(
         "clerk", tools=[look], llm=ScriptedLLM(say("Let me look.", call("look", place="box")), Unreachable("gone"))
     )
@@ -83,8 +83,8 @@ def test_a_failure_is_raised_where_the_text_ends():
         list(limited.stream_text("Hi"))
 
 
-def test_leaving_early_cuts_the_run_off():
-    """Who stops listening stops the run: its tools are not used any more, and the run can be gone on with."""
+def test_closing_the_text_stream_stops_the_run():
+    """Closing the text stream stops the run, which can be resumed."""
     agent = Agent("clerk", tools=[look], llm=ScriptedLLM(say("Let me look.", call("look", place="box")), "Nothing."))
     pieces = agent.stream_text("Hi")
     next(pieces)
@@ -94,8 +94,8 @@ def test_leaving_early_cuts_the_run_off():
     assert agent.resume(left).output == "Nothing."
 
 
-def test_the_quick_chat_gives_text_as_well():
-    """`agent.stream_text` takes what a call takes."""
+def test_quick_chat_streams_text():
+    """`agent.stream_text` streams the text of the quick chat."""
     agent = QuickAgent()
     with FakeServer("Hello there, you.") as server:
         pieces = list(agent.stream_text("Hi", base_url=server.base_url, model="any"))

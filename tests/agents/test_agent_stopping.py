@@ -37,7 +37,7 @@ def look() -> str:
 
 
 def in_thread(function, *arguments):
-    """What the function gives or raises, in a thread of its own."""
+    """Return the function's result as a future that is completed in a thread."""
     return ThreadPoolExecutor(1).submit(function, *arguments)
 
 
@@ -47,13 +47,13 @@ def run_blocking(agent):
 
 
 def run_awaiting(agent):
-    """Run the agent on an event loop of its own."""
+    """Run the agent in a new event loop."""
     return asyncio.run(agent.arun("Go!"))
 
 
 @pytest.mark.parametrize("run", [run_blocking, run_awaiting])
-def test_a_run_ends_at_its_next_event(run):
-    """The tool that is at work comes to its end, its result is kept, and the model is not asked again."""
+def test_stop_ends_the_run_after_the_current_tool(run):
+    """`stop` lets the current tool finish, stores its result, and sends no further request."""
     gate, llm = Gate(), ScriptedLLM(call("wait"), "never asked")
     runner = Agent("runner", tools=[gate.wait], llm=llm)
     running = in_thread(run, runner)
@@ -71,8 +71,8 @@ def test_a_run_ends_at_its_next_event(run):
     assert (resumed.output, resumed.tool_calls[0].result.content) == ("never asked", "waited")
 
 
-def test_a_stream_ends_between_two_deltas():
-    """Who reads a stream in one thread is stopped from another, or from the loop itself."""
+def test_stop_ends_a_stream_between_two_deltas():
+    """`stop` ends a stream between two text deltas."""
     runner = Agent("runner", llm=ScriptedLLM("One two three four five."))
     pieces = runner.stream_text("Go!")
     assert next(pieces) == "One "
@@ -81,8 +81,8 @@ def test_a_stream_ends_between_two_deltas():
         next(pieces)
 
 
-def test_a_later_run_goes_on():
-    """To stop an agent that is idle, or to run one that was stopped, does nothing to the next run."""
+def test_stop_does_not_affect_later_runs():
+    """`stop` has no effect on later runs."""
     runner = Agent("runner", llm=ScriptedLLM("Hello.", "Hello again."))
     runner.stop()
     assert runner("Hi") == "Hello."
@@ -90,16 +90,16 @@ def test_a_later_run_goes_on():
     assert runner("Hi") == "Hello again."
 
 
-def test_a_run_that_is_over_is_not_stopped():
-    """A listener of the last event comes too late."""
+def test_finished_run_is_not_stopped():
+    """Calling `stop` from a listener of the last event has no effect."""
     runner = Agent("runner", llm=ScriptedLLM("Hello."))
     *_, last = runner.stream("Hi")
     runner.stop()
     assert last.result.status == "done"
 
 
-def test_only_this_agent_is_stopped():
-    """The same agent in another conversation goes on."""
+def test_stop_does_not_affect_other_sessions():
+    """`stop` has no effect on the same agent in another session."""
     gate = Gate()
     runner = Agent("runner", tools=[gate.wait], llm=ScriptedLLM(call("wait"), "Done."))
     other = runner.within(Agent("x").session)
@@ -116,7 +116,7 @@ def test_agents_within_are_stopped_too():
 
     @tool
     def long_work(run: RunContext) -> str:
-        """Work until nobody waits for it."""
+        """Stop the outer agent during the call."""
         told.append(run.is_stopped)
         outer.stop()
         told.append(run.is_stopped)
@@ -131,8 +131,8 @@ def test_agents_within_are_stopped_too():
     assert (len(inner.llm.requests), len(outer.llm.requests)) == (1, 1)
 
 
-def test_listeners_hear_it():
-    """Listeners receive what was done, and the result with the reason."""
+def test_listeners_receive_the_result_of_a_stopped_run():
+    """Listeners receive the result of a stopped run with its error."""
     heard = []
     runner = Agent(
         "runner", tools=[look], llm=ScriptedLLM(say("Look.", call("look")), "never"), listeners=[heard.append]
@@ -144,7 +144,7 @@ def test_listeners_hear_it():
 
 
 def test_the_quick_chat_can_be_stopped():
-    """What `agent.stream_text` tells can be cut off by `agent.stop`."""
+    """`agent.stop` ends `agent.stream_text` in the quick chat."""
     agent = QuickAgent()
     with FakeServer("One two three four five.", "Hello.") as server:
         pieces = agent.stream_text("Hi", base_url=server.base_url, model="any")

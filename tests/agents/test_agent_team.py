@@ -25,7 +25,7 @@ def add(a: int, b: int) -> int:
 
 
 def erasing():
-    """A tool that must be asked for, and the list of what it did."""
+    """Return a tool that requires approval, and the list of its calls."""
     ran = []
 
     def erase(name: str) -> str:
@@ -55,7 +55,7 @@ class Invoice:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_handoff(way, drive, find_faults):
-    """The agent that the conversation is handed to goes on with it: its instruction, tools and model are used."""
+    """After a handoff, the instruction, tools and model of the second agent are used."""
     expert = Agent("expert", [add], "You can add.", llm=ScriptedLLM(call("add", a=1, b=2), "Three."))
     desk = Agent("desk", instruction="Pass it on.", handoffs=[expert], llm=ScriptedLLM(TO_EXPERT, "Bye."))
     heard = []
@@ -90,8 +90,8 @@ def test_tool_that_returns_an_agent(way, drive, find_faults):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_agents_hand_back_and_forth(way, drive, find_faults):
-    """Agents may hand to each other; the iterations of the first one's run are the bound."""
+def test_agents_hand_off_to_each_other(way, drive, find_faults):
+    """Agents may hand off to each other until the iterations of the run are used up."""
     one = Agent("one", max_iterations=4, llm=ScriptedLLM(call("hand_off_to_two"), repeat=True))
     two = Agent("two", handoffs=[one], llm=ScriptedLLM(call("hand_off_to_one"), repeat=True))
     one.handoffs = [two]
@@ -102,8 +102,8 @@ def test_agents_hand_back_and_forth(way, drive, find_faults):
     assert find_faults(one.history) == []
 
 
-def test_what_can_be_handed_to():
-    """Only agents, each with its own name, can be handed to."""
+def test_invalid_handoffs_are_rejected():
+    """Handoff targets must be agents with unique names."""
     for handoffs in (["expert"], [Agent("a"), Agent("a")]):
         with pytest.raises(ConfigError):
             Agent("desk", handoffs=handoffs)
@@ -111,8 +111,8 @@ def test_what_can_be_handed_to():
             Agent("desk").handoffs = handoffs
 
 
-def test_approvals_last_when_the_conversation_comes_back():
-    """What was approved until the run ends is not asked again after the conversation went to and fro."""
+def test_approval_for_the_run_applies_after_two_handoffs():
+    """An approval for the run still applies after the conversation was handed off and back."""
     tool, ran = erasing()
     asked = []
 
@@ -128,8 +128,8 @@ def test_approvals_last_when_the_conversation_comes_back():
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_leading_agents_approver_is_asked(way, drive):
-    """The agent that leads has its own policy and approver; without one the first agent's is asked."""
+def test_approver_of_the_active_agent_is_used(way, drive):
+    """The active agent's policy and approver apply, or else the first agent's approver."""
     for approves, ran_by_now in ((yes, ["it"]), (None, [])):
         tool, ran = erasing()
         llm = ScriptedLLM(call("erase", name="it"), "Done.")
@@ -141,7 +141,7 @@ def test_the_leading_agents_approver_is_asked(way, drive):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_pause_under_the_second_agent(way, drive, find_faults):
-    """A run that pauses under the second agent goes on under it, also elsewhere, and can pause again."""
+    """A run that pauses under the second agent can be resumed elsewhere and can pause again."""
     lines = [call("erase", name="a"), call("erase", name="b"), "Done."]
     tool, ran = erasing()
     expert = Agent("expert", [tool], approve=later, llm=ScriptedLLM(*lines))
@@ -177,8 +177,8 @@ def test_pause_under_an_agent_that_a_tool_returned():
 
 
 @pytest.mark.parametrize("how", ["named", "behind the named", "named, awaiting"])
-def test_agent_that_a_tool_returned_is_named_elsewhere(how):
-    """After a restart the program names the agent that a tool returned, or one that it hands to; no tool runs again."""
+def test_agent_returned_by_a_tool_is_passed_on_resuming(how):
+    """After a restart, the agent returned by a tool is passed by the program, and no tool is repeated."""
     tool, ran = erasing()
     expert = Agent("expert", [tool], approve=later, llm=ScriptedLLM(call("erase", name="it"), "Done."))
     clerk = Agent("clerk", handoffs=[expert], llm=ScriptedLLM(TO_EXPERT))
@@ -202,7 +202,7 @@ def test_agent_that_a_tool_returned_is_named_elsewhere(how):
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("how", ["handoffs", "tools"])
 def test_two_handoffs_in_one_response(how, way, drive, find_faults):
-    """The first handoff of a response counts, and the second is told why it does not."""
+    """Only the first handoff of a response is made, and the second is reported as an error."""
     one, two = Agent("one", llm=ScriptedLLM("I am one.")), Agent("two", llm=ScriptedLLM())
 
     def find_one() -> Agent:
@@ -226,8 +226,8 @@ def test_two_handoffs_in_one_response(how, way, drive, find_faults):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_handoff_beside_a_call_that_waits(way, drive, find_faults):
-    """A handoff beside a call that waits takes place when the call has its result, also elsewhere."""
+def test_handoff_with_a_pending_call(way, drive, find_faults):
+    """A handoff next to a pending call is made once the call has a result."""
     tool, ran = erasing()
     expert = Agent("expert", llm=ScriptedLLM("Three.", "Three."))
     lines = [TO_EXPERT, call("erase", name="it")]
@@ -243,8 +243,8 @@ def test_handoff_beside_a_call_that_waits(way, drive, find_faults):
     assert ran == ["it", "it"]
 
 
-def test_type_of_the_answer_is_the_first_agents():
-    """An agent without an output type gives the first agent's; one with a type gives its own."""
+def test_output_type_of_the_first_agent():
+    """An agent without an output type uses the first agent's; otherwise it uses its own."""
     expert = Agent("expert", llm=ScriptedLLM('{"total": 3}'))
     desk = Agent("desk", output_type=Invoice, handoffs=[expert], llm=ScriptedLLM(TO_EXPERT))
     assert desk.run("go").output == Invoice(3)
@@ -253,8 +253,8 @@ def test_type_of_the_answer_is_the_first_agents():
 
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
-def test_partial_output_of_the_leading_agent(way, drive):
-    """What a typed answer says so far is told in the type of the agent that gives it."""
+def test_partial_output_of_the_active_agent(way, drive):
+    """Partial output uses the output type of the active agent."""
     expert = Agent("expert", output_type=Invoice, llm=ScriptedLLM('{"total": 3}'))
     desk, seen = Agent("desk", handoffs=[expert], llm=ScriptedLLM(TO_EXPERT)), []
     desk.on(PartialOutput, lambda event: seen.append(event.value))
@@ -263,7 +263,7 @@ def test_partial_output_of_the_leading_agent(way, drive):
 
 
 def test_changes_of_all_agents_are_one_record(tmp_path):
-    """What several agents change in one run is shown and undone together."""
+    """The changes of several agents in one run are shown and undone together."""
     write = call("write_file", path="a.txt", content="one\n")
     again = call("write_file", path="b.txt", content="two\n")
     options = {"workspace": tmp_path / "here", "approve": yes}
@@ -281,8 +281,8 @@ def test_changes_of_all_agents_are_one_record(tmp_path):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("how", ["handoff", "tool"])
-def test_dry_run_binds_the_others(how, way, tmp_path, drive):
-    """When the first agent only shows what it would change, so do those it hands to or sets to work."""
+def test_dry_run_applies_to_nested_agents(how, way, tmp_path, drive):
+    """A dry run also applies to handoff targets and to agents used as tools."""
     write = call("write_file", path="a.txt", content="one\n")
     expert = Agent("expert", system_tools, approve=yes, workspace=tmp_path, llm=ScriptedLLM(write, "Done."))
     if how == "handoff":
@@ -296,7 +296,7 @@ def test_dry_run_binds_the_others(how, way, tmp_path, drive):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_agent_as_tool(way, drive, find_faults):
-    """An agent as a tool answers a request of its own, without knowing the conversation of the one that asks."""
+    """An agent used as a tool answers its request without the caller's conversation."""
     expert = Agent("Sum expert!", [add], description="Can add.", llm=ScriptedLLM(call("add", a=1, b=2), "Three."))
     tool = expert.as_tool()
     assert (tool.name, tool.level, list(tool.parameters["properties"])) == ("sum_expert", SafetyLevel.SAFE, ["request"])
@@ -310,7 +310,7 @@ def test_agent_as_tool(way, drive, find_faults):
 
 
 def test_name_and_description_of_the_tool():
-    """The tool bears the name and description that it is given; a name without letters is `agent`."""
+    """The tool has the given name and description; the default for an empty name is `agent`."""
     tool = Agent("expert").as_tool("ask_expert", "Ask the expert.")
     assert (tool.name, tool.description) == ("ask_expert", "Ask the expert.")
     assert Agent("专家").as_tool().name == "agent"
@@ -323,7 +323,7 @@ def test_typed_agent_as_tool():
 
 
 def test_level_and_labels_of_the_tool():
-    """The tool's level is the highest of a call that runs unasked, and its labels are those of all its tools."""
+    """The tool has the highest level of an unapproved call and the labels of all its tools."""
     tool, _ = erasing()
     careful, bold = Agent("a", [tool, add]), Agent("b", [tool, add], safety="SYSTEM")
     assert (careful.as_tool().level, bold.as_tool().level) == (SafetyLevel.NETWORK, SafetyLevel.SYSTEM)
@@ -335,8 +335,8 @@ def test_level_and_labels_of_the_tool():
 
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("how", ["worker", "front"])
-def test_policy_of_the_asking_agent_binds(how, way, drive):
-    """What the policy of the agent that asks denies, its workers may not do either, nor those they hand to."""
+def test_policy_of_the_caller_applies(how, way, drive):
+    """The caller's policy also applies to agents used as tools and to their handoff targets."""
     tool, ran = erasing()
     llm = ScriptedLLM(call("erase", name="it"), "I may not.")
     worker = Agent("worker", [tool], safety="SYSTEM", llm=llm)
@@ -351,7 +351,7 @@ def test_policy_of_the_asking_agent_binds(how, way, drive):
 
 
 def outside():
-    """Tools that read what is untrusted and what is private, one that sends, and the list of what it sent."""
+    """Return tools that read untrusted and private data, one that sends, and the list of sent texts."""
     sent = []
 
     def send(text: str) -> str:
@@ -391,7 +391,7 @@ def dynamic(expert):
 
 
 def ruled(expert):
-    """A worker whose policy allows by a rule what is above its level."""
+    """Return a worker whose policy allows, by a rule, a tool above its level."""
     policy = Policy(level="SAFE", rules=[Rule(Verdict.ALLOW, "send")])
     return Agent("worker", expert.tools, policy=policy, llm=expert.llm).as_tool()
 
@@ -399,8 +399,8 @@ def ruled(expert):
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("made", [late, dynamic, ruled])
 @pytest.mark.for_each("has_read", [True, False])
-def test_flow_is_judged_with_what_the_asking_agent_has_read(made, way, has_read, drive):
-    """What the agent that asks has read counts for its workers' calls, whatever level the worker has as a tool."""
+def test_flow_rule_considers_the_data_of_the_caller(made, way, has_read, drive):
+    """The flow rule considers what the caller has read when it judges calls of a nested agent."""
     web, file, send, sent = outside()
     llm = ScriptedLLM(call("send", text="SECRET"), "Done.")
     tool = made(Agent("expert", [send], llm=llm))
@@ -414,8 +414,8 @@ def test_flow_is_judged_with_what_the_asking_agent_has_read(made, way, has_read,
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_results_of_workers_have_the_labels_of_what_was_read(way, drive):
-    """A worker's answer may hold all that its run has read, also what nobody knew of when it was made a tool."""
+def test_result_of_a_worker_has_the_labels_of_its_data(way, drive):
+    """The result of a worker has the labels of the data that its run has read."""
     web, file, _, _ = outside()
     worker = late(Agent("expert", [web, file], llm=ScriptedLLM(call("read_web"), call("read_file"), "SECRET")))
     desk = Agent("desk", [worker], llm=ScriptedLLM(call("worker", request="Read!"), "Done."))
@@ -424,7 +424,7 @@ def test_results_of_workers_have_the_labels_of_what_was_read(way, drive):
 
 
 async def within_tasks(agent):
-    """What an agent answers to a task of a group."""
+    """Return the agent's answer to a task of a group."""
     async with asyncio.TaskGroup() as group:
         task = group.create_task(agent.arun("Read!"))
     return task.result().text
@@ -445,8 +445,8 @@ WAYS_TO_KNOW = {
 
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("known_by", WAYS_TO_KNOW)
-def test_what_another_agent_has_read_is_labelled(known_by, way, drive):
-    """However a tool gets to know what another agent has read, its result bears the labels of that."""
+def test_data_read_by_another_agent_is_labelled(known_by, way, drive):
+    """A result that contains another agent's data has the labels of the data."""
     web, file, send, sent = outside()
     lines = (call("read_web"), call("read_file"), "SECRET")
     other = Agent("other", [web, file], llm=ScriptedLLM(*lines, *lines))
@@ -463,8 +463,8 @@ def test_what_another_agent_has_read_is_labelled(known_by, way, drive):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_approver_of_the_asking_agent_is_asked(way, drive):
-    """A worker without an approver asks that of the agent that set it to work; one that has one asks its own."""
+def test_approver_of_the_caller_is_the_default(way, drive):
+    """A worker uses its own approver, or else the approver of its caller."""
     for own, ran_by_now in ((None, ["it"]), (lambda _: False, [])):
         tool, ran = erasing()
         llm = ScriptedLLM(call("erase", name="it"), "Done.")
@@ -477,8 +477,8 @@ def test_approver_of_the_asking_agent_is_asked(way, drive):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_workers_of_a_function_cannot_wait(way, drive):
-    """What a function runs by itself cannot wait: `later` is a no there, and a question is told as a failure."""
+def test_workers_of_a_function_cannot_pause(way, drive):
+    """A run inside a function tool cannot pause: deferred approvals are denied and questions fail."""
     erase, ran = erasing()
 
     def set_to_work(worker, request: str) -> str:
@@ -503,7 +503,7 @@ def test_workers_of_a_function_cannot_wait(way, drive):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_limits_are_shared(way, drive):
-    """What a worker spends counts for the agent that set it to work."""
+    """The tool calls of a worker count toward the limits of its caller."""
     worker = Agent("worker", [add], llm=ScriptedLLM(call("add", a=1, b=2), repeat=True))
     lines = [call("worker", request="Add!"), "Done."]
     limits = Limits(tool_calls=3, repeated_calls=None)
@@ -514,8 +514,8 @@ def test_limits_are_shared(way, drive):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_failures_of_workers_are_told(way, drive):
-    """When a worker comes to nothing the model is told why, and the run goes on."""
+def test_failure_of_a_worker_is_reported(way, drive):
+    """The failure of a worker is reported to the model, and the run continues."""
     worker = Agent("worker", llm=ScriptedLLM("Too long.", repeat=True), guardrails=[refuse])
     desk = Agent("desk", [worker.as_tool()], llm=ScriptedLLM(call("worker", request="Go!"), "Done."))
     result = drive(desk, way)
@@ -530,7 +530,7 @@ def refuse(output):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_depth_is_bounded(way, drive):
-    """Agents that set each other to work without end are stopped, and the model is told."""
+    """The nesting depth of agents is limited, and exceeding it is reported to the model."""
     agent = Agent("deep", [add], llm=ScriptedLLM("Never asked."))
     requests = []
     for _ in range(12):
@@ -542,7 +542,7 @@ def test_depth_is_bounded(way, drive):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_workers_at_the_same_time(way, drive):
-    """Workers of one response work at the same time, each with a conversation of its own."""
+    """Workers of one response run concurrently, each with a separate conversation."""
     worker = Agent("worker", llm=ScriptedLLM(lambda request: f"{request.messages[-1].content}!", repeat=True))
     lines = [[call("worker", request=str(number)) for number in range(5)], "Done."]
     result = drive(Agent("desk", [worker.as_tool()], llm=ScriptedLLM(*lines)), way)

@@ -51,8 +51,8 @@ def clerk(paid, **options):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("approver", WAYS)
-def test_a_person_who_does_not_answer_is_left(tmp_path, hangs, way, approver):
-    """When the time is up while a person is asked, the run ends at its limit without the call, and so in a replay."""
+def test_unanswered_approval_ends_at_the_time_limit(tmp_path, hangs, way, approver):
+    """A pending approval is abandoned at the time limit, and the call is not made, also in a replay."""
     paid = []
     with record(tmp_path / "c"):
         result = run(clerk(paid, approve=hangs[approver]), way)
@@ -64,8 +64,8 @@ def test_a_person_who_does_not_answer_is_left(tmp_path, hangs, way, approver):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_nobody_is_asked_when_the_time_is_up(way):
-    """Of several calls, those that come to a person after the end of the time are not put to anybody."""
+def test_no_approval_is_requested_after_the_time_limit(way):
+    """After the time limit, no further approval is requested."""
     paid, asked = [], []
 
     def approve(request):
@@ -103,8 +103,8 @@ def hanging_check(function, what, *, is_async):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("check", WAYS)
 @pytest.mark.parametrize("what", ["prompt", "output"])
-def test_a_check_that_does_not_end_is_left(hangs, way, check, what):
-    """When the time is up before a check has ended, the run ends at its limit; what was not checked is not given."""
+def test_guardrail_that_hangs_ends_at_the_time_limit(hangs, way, check, what):
+    """A guardrail that does not finish ends the run at its time limit, without unchecked output."""
     checks = [hanging_check(hangs[check], what, is_async=check == "awaiting")]
     agent = Agent("a", llm=ScriptedLLM("Secret.", repeat=True), guardrails=checks, limits=Limits(seconds=0.3))
     result = run(agent, way)

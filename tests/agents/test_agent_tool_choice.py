@@ -15,8 +15,8 @@ def choices(server):
 
 @pytest.mark.parametrize("protocol", ["chat", "responses"])
 @pytest.mark.parametrize("choice", FORCED, ids=["any", "one"])
-def test_a_tool_must_be_used_once(choice, protocol):
-    """The first request of each run forces a tool; once one was used, or its call was refused, the model chooses."""
+def test_first_request_forces_a_tool(choice, protocol):
+    """Only the first request of a run forces a tool."""
     lines = [call("calculator", expression="6*7"), "It is 42.", call("nothing_like_it"), "There is no such tool."]
     with FakeServer(*lines) as server:
         llm = LLM(base_url=server.base_url, model="any", protocol=protocol, settings={"tool_choice": choice})
@@ -28,8 +28,8 @@ def test_a_tool_must_be_used_once(choice, protocol):
 
 
 @pytest.mark.parametrize("choice", [None, "auto", "none"])
-def test_what_forces_nothing_is_sent_as_it_is(choice):
-    """A choice that leaves the model free is that of every request."""
+def test_tool_choice_that_forces_nothing_is_always_sent(choice):
+    """A tool choice that does not force a tool is sent with every request."""
     settings = {} if choice is None else {"tool_choice": choice}
     with FakeServer(call("calculator", expression="6*7"), "It is 42.") as server:
         llm = LLM(base_url=server.base_url, model="any", protocol="chat", settings=settings)

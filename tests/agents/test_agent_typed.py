@@ -61,14 +61,14 @@ def add(a: int, b: int) -> int:
 )
 @pytest.mark.for_each("way", WAYS)
 def test_types(way, kind, said, value, drive):
-    """An answer is a value of the type: dataclass, pydantic model, TypedDict, Literal, list, union or plain text."""
+    """An answer has the type: a dataclass, model, TypedDict, Literal, list, union or string."""
     result = drive(Agent("helper", output_type=kind, llm=ScriptedLLM(said)), way)
     assert (result.output, result.status, result.error) == (value, "done", None)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_wrong_answer_goes_back(way, drive, find_faults):
-    """A wrong answer goes back to the model with the exact error; the history tells of it."""
+    """An invalid answer is returned to the model with the error, and both are in the history."""
     llm = ScriptedLLM(BAD, "I cannot say.", GOOD)
     agent = Agent("helper", output_type=Invoice, llm=llm)
     result = drive(agent, way)
@@ -80,8 +80,8 @@ def test_wrong_answer_goes_back(way, drive, find_faults):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_wrong_answers_fail(way, drive, find_faults):
-    """After two corrections the run fails, with the error of the last answer; resumed, it tries again."""
+def test_invalid_answers_fail(way, drive, find_faults):
+    """After two corrections, the run fails with the last error, and resuming tries again."""
     llm = ScriptedLLM(BAD, BAD, BAD, GOOD)
     agent = Agent("helper", output_type=Invoice, llm=llm)
     result = drive(agent, way)
@@ -93,8 +93,8 @@ def test_wrong_answers_fail(way, drive, find_faults):
     assert find_faults(agent.history) == []
 
 
-def test_wrong_answers_raise():
-    """An agent called for its text alone raises the error; otherwise the text is the value as JSON."""
+def test_invalid_answers_raise():
+    """Calling an agent raises the error; otherwise the text is the value as JSON."""
     with pytest.raises(RunError, match="valid number"):
         Agent("helper", output_type=Invoice, llm=ScriptedLLM(BAD, repeat=True))("go")
     assert Agent("helper", output_type=Invoice, llm=ScriptedLLM(f"Here: {GOOD}!"))("go") == (
@@ -104,7 +104,7 @@ def test_wrong_answers_raise():
 
 @pytest.mark.parametrize("way", WAYS)
 def test_tools_and_type_in_one_run(way, drive, find_faults):
-    """Tools are used on the way to a typed answer; text beside a tool call is no answer yet."""
+    """A typed run can use tools, and text that accompanies a tool call is not an answer."""
     llm = ScriptedLLM(say("Let me see.", call("add", a=10, b=20)), BAD, call("add", a=1, b=2), GOOD)
     agent = Agent("helper", [add], output_type=Invoice, llm=llm)
     result = drive(agent, way)
@@ -113,15 +113,15 @@ def test_tools_and_type_in_one_run(way, drive, find_faults):
     assert find_faults(agent.history) == []
 
 
-def test_finish_gives_a_typed_answer():
-    """The answer that `finish` gives is read like any other."""
+def test_finish_returns_a_typed_answer():
+    """The argument of `finish` is parsed like any other answer."""
     llm = ScriptedLLM(call("finish", answer="thirty"), call("finish", answer=GOOD))
     assert Agent("helper", [finish_tool], output_type=Invoice, llm=llm).run("go").output == Invoice("A1", 30)
 
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
 def test_partial_output(way, drive):
-    """While the answer is written, it grows: each event says more; a new answer begins anew."""
+    """Partial output grows with each event and starts again with a new answer."""
     llm = ScriptedLLM('{"number": "A 1 b", "total": "x"}', '{"number": "A 1", "total": 30}')
     agent, seen = Agent("helper", output_type=Invoice, llm=llm), []
     agent.on(PartialOutput, lambda event: seen.append(event.value))
@@ -136,7 +136,7 @@ def test_partial_output(way, drive):
 
 
 def test_no_partial_output():
-    """Without a type, or without streaming, there are no pieces of a typed answer."""
+    """Without an output type or without streaming, no partial output is emitted."""
     typed, plain = Agent("helper", output_type=Invoice, llm=ScriptedLLM(GOOD)), Agent("helper", llm=ScriptedLLM(GOOD))
     heard = []
     typed.on(PartialOutput, heard.append)
@@ -148,8 +148,8 @@ def test_no_partial_output():
 
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("protocol", ["chat", "responses"])
-def test_served(protocol, way, drive):
-    """A real server is asked to enforce the schema."""
+def test_schema_is_sent_to_the_server(protocol, way, drive):
+    """The request to a server contains the schema."""
     with FakeServer(BAD, GOOD) as server:
         llm = LLM(base_url=server.base_url, model="any", protocol=protocol)
         agent = Agent("helper", output_type=Invoice, llm=llm)
@@ -180,7 +180,7 @@ def test_done_run_gives_its_value_again():
 
 
 def test_failed_request_of_a_typed_run():
-    """Without an answer there is no output."""
+    """Reading the output of a failed run raises the error."""
     with FakeServer(fail(400, "Bad question.")) as server:
         result = Agent("helper", output_type=Invoice, llm=LLM(base_url=server.base_url, model="any")).run("go")
         assert (result.value, result.status) == (None, "failed")

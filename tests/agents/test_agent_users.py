@@ -163,7 +163,7 @@ def test_invalid_options_of_a_run(given, wanted):
 
 
 def taken(filters):
-    """The memory taken by some modules, in bytes."""
+    """Return the memory used by some modules, in bytes."""
     gc.collect()
     return sum(each.size for each in tracemalloc.take_snapshot().filter_traces(filters).statistics("filename"))
 

@@ -52,7 +52,7 @@ def counted(*lines):
 
 
 def faults_of(messages):
-    """What is wrong with the messages of a request: calls without their result, and results without their call."""
+    """Return the faults of a request: calls without a result and results without a call."""
     faults, waiting = [], []
     for message in messages:
         if isinstance(message, ToolMessage):
@@ -65,7 +65,7 @@ def faults_of(messages):
 
 
 def conversation(exchanges, words=40):
-    """A session of several exchanges that were said elsewhere."""
+    """Return a session with several earlier exchanges."""
     session = Session()
     messages = []
     for number in range(exchanges):
@@ -76,7 +76,7 @@ def conversation(exchanges, words=40):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_requests_fit_into_the_window(way, find_faults, drive):
-    """However long the conversation gets, each request fits, is valid, and holds the newest prompt."""
+    """Each request fits in the window, is valid, and contains the newest prompt."""
     agent = Agent("helper", [look], "Be brief.", llm=ScriptedLLM(answer, repeat=True), window=2_000)
     for number in range(12):
         assert drive(agent, way, f"Question {number}").output == "It is found."
@@ -91,7 +91,7 @@ def test_requests_fit_into_the_window(way, find_faults, drive):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_long_run_fits_into_the_window(way, drive):
-    """Within one run, too, old results are shortened and old iterations left out, and the prompt stays."""
+    """In a long run, old results are shortened and old iterations omitted, but not the prompt."""
     lines = [call("look", number=number) for number in range(12)]
     agent = Agent("helper", [look], max_iterations=20, llm=ScriptedLLM(*counted(*lines, "Done.")), window=2_500)
     result = drive(agent, way, "The only question")
@@ -106,8 +106,8 @@ def test_long_run_fits_into_the_window(way, drive):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_summary_is_asked_for_once(way, drive):
-    """With `summarise` the model writes a summary once and is told it in every request from then on."""
+def test_summary_is_requested_once(way, drive):
+    """With `summarise`, a summary is written once and sent with every later request."""
     lines = [say("They spoke of words.", usage=Usage(700, 30, requests=1)), "One.", "Two.", "Three."]
     agent = Agent(
         "helper", llm=ScriptedLLM(*lines), session=conversation(40), window=Window(tokens=2_000, summarise=True)
@@ -128,8 +128,8 @@ def test_summary_is_asked_for_once(way, drive):
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_summary_is_known_in_another_process(is_killed, tmp_path):
-    """Whoever goes on with the conversation, or with a run that was cut off, is told the summary that there is."""
+def test_summary_is_used_in_another_process(is_killed, tmp_path):
+    """A summary is stored in the session and used by another process."""
     place, window = tmp_path / "trips.db", Window(tokens=2_000, summarise=True)
     session = Session.open(place, "trip")
     session.append(conversation(40).messages)
@@ -146,8 +146,8 @@ def test_summary_is_known_in_another_process(is_killed, tmp_path):
     assert "They spoke of words." in second.llm.requests[0].messages[0].content
 
 
-def test_summary_is_written_anew_from_the_old_one():
-    """When the conversation has grown again, the next summary is made of the last one and what came since."""
+def test_next_summary_is_based_on_the_previous_one():
+    """The next summary is written from the previous one and the messages since then."""
     llm = ScriptedLLM(*counted("First.", *["Word. " * 150] * 5, "Second.", "Last."))
     agent = Agent("helper", llm=llm, session=conversation(40), window=Window(tokens=2_000, summarise=True))
     for number in range(6):
@@ -160,8 +160,8 @@ def test_summary_is_written_anew_from_the_old_one():
     assert "First." not in str(agent.llm.requests[-1].messages)
 
 
-def test_spending_on_summaries_is_counted():
-    """What a summary took is in the usage of run, agent and session, also when it came to nothing."""
+def test_usage_of_summaries_is_counted():
+    """The usage of a summary counts for the run, agent and session, even if it is empty."""
     for text in ("They spoke.", ""):
         llm = ScriptedLLM(say(text, usage=Usage(700, 30, requests=1)), "Done.")
         agent = Agent("helper", llm=llm, session=conversation(40), window=Window(tokens=2_000, summarise=True))
@@ -171,8 +171,8 @@ def test_spending_on_summaries_is_counted():
         assert ("They spoke." in str(llm.requests[1].messages)) == bool(text)
 
 
-def test_summary_that_cannot_be_had_is_done_without():
-    """When the summary fails, or a limit leaves no room for it, the oldest exchanges are left out instead."""
+def test_failed_summary_omits_the_oldest_exchanges():
+    """If the summary fails or exceeds a limit, the oldest exchanges are omitted."""
     llm = ScriptedLLM(Unreachable("Down."), "Done.")
     agent = Agent("helper", llm=llm, session=conversation(40), window=Window(tokens=2_000, summarise=True))
     assert agent.run("Newest").status == "done"
@@ -182,8 +182,8 @@ def test_summary_that_cannot_be_had_is_done_without():
     assert poor.run("Newest").status == "done"
 
 
-def test_standing_orders_outlive_a_summary():
-    """Messages of the system that were imported into a conversation are told beside the summary."""
+def test_system_messages_are_sent_with_a_summary():
+    """Imported system messages are sent in addition to the summary."""
     session = Session()
     session.append([SystemMessage("Speak like a pirate."), *conversation(40).messages])
     window = Window(tokens=2_000, summarise=True)
@@ -203,7 +203,7 @@ NO_LIMIT_NAMED = "The prompt is too long for this model's context window."
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("protocol", ["chat", "responses"])
 def test_conversation_that_is_too_long_is_shortened(protocol, way, find_faults, drive):
-    """When the server finds a conversation too long, it is sent again, shorter; the next run knows the room."""
+    """A conversation that the server rejects as too long is shortened and sent again."""
     refusal = fail(400, TOO_LONG, code="context_length_exceeded")
     with FakeServer(refusal, say("Here.", usage=None), "And here.") as server:
         llm = LLM(base_url=server.base_url, model="any", protocol=protocol)
@@ -217,8 +217,8 @@ def test_conversation_that_is_too_long_is_shortened(protocol, way, find_faults, 
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_several_tries_where_the_server_names_no_limit(way, drive):
-    """A server that does not say how much it takes is tried with less and less, three times; then the run fails."""
+def test_several_attempts_without_a_known_limit(way, drive):
+    """If the server names no limit, up to three shorter requests are sent before the run fails."""
     refusal = fail(400, NO_LIMIT_NAMED)
     with FakeServer(refusal, refusal, refusal, "Here.") as server:
         agent = Agent("helper", llm=LLM(base_url=server.base_url, model="any"), session=conversation(100))
@@ -232,16 +232,16 @@ def test_several_tries_where_the_server_names_no_limit(way, drive):
     assert (result.status, result.error.is_too_long) == ("failed", True)
 
 
-def test_what_cannot_be_shortened_is_not_sent_again():
-    """A single prompt that is too long for the model fails at once: sending it again would not help."""
+def test_prompt_that_is_too_long_is_not_sent_again():
+    """A prompt that is too long for the model fails without a second request."""
     refusal = fail(400, TOO_LONG, code="context_length_exceeded")
     with FakeServer(refusal) as server:
         result = Agent("helper", llm=LLM(base_url=server.base_url, model="any")).run("word " * 5_000)
     assert (result.status, result.error.limit_tokens) == ("failed", 3_000)
 
 
-def test_room_for_the_answer_is_reckoned_with():
-    """Where a limit lets the answer be long, a server that counts it in is asked for a shorter answer, too."""
+def test_maximum_answer_counts_toward_the_window():
+    """A shorter answer is requested if the server counts the answer toward the window."""
     refusal = fail(400, "This model's maximum context length is 8192 tokens. However, you requested 16984 tokens.")
     with FakeServer(refusal, "Here.", "And here.") as server:
         agent = Agent("helper", llm=LLM(base_url=server.base_url, model="any"), limits=Limits(output_tokens=100_000))
@@ -250,8 +250,8 @@ def test_room_for_the_answer_is_reckoned_with():
         assert [len(request.json["messages"]) for request in server.requests] == [2, 2, 4]
 
 
-def test_last_answer_that_is_too_long_is_asked_for_again_without_tools():
-    """A last answer at a limit stays one when it must be asked for again, shorter: no tools, and the same order."""
+def test_shortened_final_request_has_no_tools():
+    """A shortened request for the final answer has the same order and no tools."""
     refusal = fail(400, TOO_LONG, code="context_length_exceeded")
     with FakeServer(call("look", number=1), refusal, "So far.") as server:
         llm = LLM(base_url=server.base_url, model="any")
@@ -262,8 +262,8 @@ def test_last_answer_that_is_too_long_is_asked_for_again_without_tools():
     assert "Answer now" in again["messages"][0]["content"]
 
 
-def test_shorter_request_that_a_limit_refuses_is_not_sent():
-    """A request that was too long is not sent again when the run's time is up by then."""
+def test_shortened_request_respects_the_time_limit():
+    """A shortened request is not sent after the time limit."""
     with FakeServer(fail(400, TOO_LONG, code="context_length_exceeded")) as server:
         llm = LLM(base_url=server.base_url, model="any")
         agent = Agent("helper", llm=llm, session=conversation(100), limits=Limits(seconds=1))
@@ -286,8 +286,8 @@ def offers(request):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_long_output_is_read_on_by_its_handle(way, drive):
-    """What was left out of a long output is read with `read_more`, offered from then on, also in the next run."""
+def test_truncated_output_is_read_by_its_handle(way, drive):
+    """A truncated result can be read with `read_more`, which is offered from then on."""
     read = call("read_more", handle="call_1_1", find="line 1500:")
     llm = ScriptedLLM(call("report"), read, "Found.", call("read_more", handle="call_1_1", start=-30), "Found again.")
     agent = Agent("helper", [Tool(report, max_chars=1_000)], llm=llm)
@@ -298,15 +298,15 @@ def test_long_output_is_read_on_by_its_handle(way, drive):
     assert [offers(request) for request in llm.requests] == [False, True, True, True, True]
 
 
-def test_nothing_is_offered_that_is_not_needed():
-    """As long as nothing was left out, the model is not offered the tool that reads on."""
+def test_read_more_is_offered_only_if_needed():
+    """`read_more` is not offered unless some output was truncated."""
     llm = ScriptedLLM(call("look", number=1), "Done.")
     Agent("helper", [look], llm=llm).run("go")
     assert [offers(request) for request in llm.requests] == [False, False]
 
 
-def test_output_that_the_window_shortened_is_read_on():
-    """An old output that was shown whole once and is shortened by now can be read on, too, in later runs as well."""
+def test_output_shortened_by_the_window_can_be_read():
+    """An output that the window shortened can be read with `read_more`."""
     lines = [line for number in range(6) for line in (call("look", number=number), "Found.")]
     llm = ScriptedLLM(*counted(*lines, call("read_more", handle="call_1_1", start=-100), "Read."))
     agent = Agent("helper", [look], llm=llm, window=Window(tokens=8_000, keep_results=1))
@@ -320,8 +320,8 @@ def test_output_that_the_window_shortened_is_read_on():
     assert result.tool_calls[0].result.content.endswith("word word ")
 
 
-def test_what_is_read_on_in_keeps_its_labels():
-    """What `read_more` reads holds what the output may hold that it reads on in."""
+def test_result_of_read_more_keeps_the_labels():
+    """The result of `read_more` has the labels of the output that it reads."""
     tool = Tool(report, max_chars=1_000, labels={Label.PRIVATE})
     llm = ScriptedLLM(call("report"), call("read_more", handle="call_1_1"), "Done.")
     result = Agent("helper", [tool], llm=llm).run("go")
@@ -329,8 +329,8 @@ def test_what_is_read_on_in_keeps_its_labels():
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_another_run_was_told_is_not_read_on_in(way, drive):
-    """A run cannot read an output of a run at the same time: it would not know what that may hold."""
+def test_output_of_a_concurrent_run_cannot_be_read(way, drive):
+    """`read_more` cannot read an output of a concurrent run."""
     session = Session()
 
     def meanwhile(request):
@@ -347,7 +347,7 @@ def test_what_another_run_was_told_is_not_read_on_in(way, drive):
 
 
 def test_tool_of_the_user_is_not_replaced():
-    """An agent that has a tool of its own called `read_more` keeps it."""
+    """A user's own tool named `read_more` is not replaced."""
 
     def read_more(handle: str) -> str:
         """Read in my own way."""
@@ -358,8 +358,8 @@ def test_tool_of_the_user_is_not_replaced():
     assert result.tool_calls[1].result.content == "mine: x"
 
 
-def test_no_tool_to_read_on_with_in_a_last_answer():
-    """At a limit nothing is offered, and shortened outputs name no handle that could not be used."""
+def test_final_request_mentions_no_handles():
+    """A final request offers no tools and mentions no handles."""
     llm = ScriptedLLM(call("look", number=1), call("look", number=2), "So far.")
     agent = Agent("helper", [look], max_iterations=2, llm=llm, window=Window(tokens=900, keep_results=0))
     assert agent.run("go").output == "So far."

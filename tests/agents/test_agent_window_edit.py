@@ -25,8 +25,8 @@ def newest_only(messages):
 
 
 @pytest.mark.parametrize("way", ["run", "arun", "stream", "astream"])
-def test_what_is_sent_can_be_edited(way, drive):
-    """A function of the user's sees the messages of each request, and what it returns is sent; all is remembered."""
+def test_edit_changes_the_messages_that_are_sent(way, drive):
+    """`edit` changes the messages that are sent, but not the history."""
     llm = ScriptedLLM("One.", call("look", number=2), "Two.")
     agent = Agent("helper", [look], llm=llm, window=Window(edit=newest_only))
     drive(agent, way, "First?")
@@ -35,8 +35,8 @@ def test_what_is_sent_can_be_edited(way, drive):
     assert len(agent.history) == 6
 
 
-def test_what_is_edited_out_stays_read():
-    """An edit keeps data from the model, and not from the rule of what may leave."""
+def test_flow_rule_considers_edited_messages():
+    """The flow rule still considers messages that were edited out."""
 
     def diary() -> str:
         return "Monday: dentist."
@@ -55,8 +55,8 @@ def test_what_is_edited_out_stays_read():
     assert [used.result.status for used in result.tool_calls] == ["denied"]
 
 
-def test_a_summary_is_of_what_may_be_sent():
-    """What an edit keeps from the model is not told to it for a summary either."""
+def test_summary_request_contains_edited_messages():
+    """A summary request contains only edited messages."""
 
     def hidden(messages):
         return [replace(each, content="-") if isinstance(each, UserMessage) else each for each in messages]
@@ -80,8 +80,8 @@ def test_a_summary_is_of_what_may_be_sent():
         (lambda messages: [*messages, ToolMessage("c1", "look", "2")], "A call and its result must stay together"),
     ],
 )
-def test_an_edit_that_gives_no_conversation_is_told(edit, says):
-    """Nothing is sent that no server takes; the error names the function."""
+def test_invalid_result_of_edit_fails_the_run(edit, says):
+    """An `edit` function that returns invalid messages fails the run, and the error names it."""
     llm = ScriptedLLM("One.")
     result = Agent("helper", llm=llm, window=Window(edit=edit)).run("First?")
     assert (result.status, type(result.error), llm.requests) == ("failed", ConfigError, [])
@@ -94,7 +94,7 @@ async def later(messages):
 
 
 @pytest.mark.parametrize("edit", ["newest", 3, later])
-def test_an_edit_that_is_no_function_is_told_at_once(edit):
-    """A mistake is told where the window is made."""
+def test_invalid_edit_argument_is_rejected(edit):
+    """An invalid `edit` argument raises ConfigError when the window is created."""
     with pytest.raises(ConfigError, match="takes a synchronous function"):
         Window(edit=edit)

@@ -31,7 +31,7 @@ class Desk:
 
     @tool
     def look_up(self, order: int) -> int:
-        """Look up what an order came to."""
+        """Return the amount of an order."""
         self.done.append(f"look up {order}")
         return 80
 
@@ -78,13 +78,13 @@ def seen(agent, way, prompt):
 
 
 def contents(result):
-    """What the calls of a run have come to."""
+    """Return the contents of the tool results of a run."""
     return [used.result.content for used in result.tool_calls]
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_its_call_waits_in_the_run_above_and_goes_on(way):
-    """The person is asked about the worker's call; with a yes the worker goes on where it was, and so does its boss."""
+def test_pending_call_of_a_worker_pauses_the_outer_run(way):
+    """A pending call of a worker pauses the outer run, and approving it resumes both."""
     desk = Desk()
     paused = seen(boss(worker(desk)), way, "Refund order 7.")
     (pending,) = paused.pending
@@ -106,8 +106,8 @@ def test_its_call_waits_in_the_run_above_and_goes_on(way):
         (Approval.ONCE, ["refund 7 80"], "80 EUR refunded"),
     ],
 )
-def test_each_answer_reaches_the_worker(said, done, told):
-    """A no, words that say why not, other arguments and a yes mean what they mean in a run of the worker's own."""
+def test_answers_apply_to_calls_of_a_worker(said, done, told):
+    """Each kind of answer has the same effect on a worker's call as on an outer call."""
     desk = Desk()
     lines = (REFUND[1], lambda request: request.messages[-1].content)
     paused = boss(worker(desk, *lines)).run("Go")
@@ -116,8 +116,8 @@ def test_each_answer_reaches_the_worker(said, done, told):
     assert told in contents(result)[0]
 
 
-def test_words_are_the_answer_to_a_question():
-    """A worker that asks the user gets the words that the run above is given."""
+def test_question_of_a_worker_is_answered():
+    """A worker's question is answered through the outer run."""
     clerk = Agent(
         "clerk", [ask_user_tool()], llm=ScriptedLLM(call("ask_user", question="Who?"), lambda r: r.messages[-1].content)
     )
@@ -128,8 +128,8 @@ def test_words_are_the_answer_to_a_question():
     assert contents(again.resume("An of Hue")) == ["An of Hue"]
 
 
-def test_several_calls_of_a_worker_are_asked_about_in_turn():
-    """One after the other waits in the run above, and the answered ones are not asked about again."""
+def test_pending_calls_of_a_worker_are_answered_in_turn():
+    """Pending calls of a worker are answered one by one and not requested again."""
     desk = Desk()
     both = [call("refund", order=1, euros=1), call("refund", order=2, euros=2)]
     first = boss(worker(desk, both, "Done.")).run("Go")
@@ -139,8 +139,8 @@ def test_several_calls_of_a_worker_are_asked_about_in_turn():
     assert sorted(desk.done) == ["refund 1 1", "refund 2 2"]
 
 
-def test_two_workers_wait_beside_each_other():
-    """What waits in each is answered by its own id; whoever is not answered goes on waiting, and is not begun again."""
+def test_two_workers_have_pending_calls():
+    """Pending calls of two workers are answered by id, and an unanswered one stays pending."""
     desk, other = Desk(), Desk()
     workers = worker(desk), worker(other, name="aide")
     wishes = [call(each.name, request="Refund order 7.") for each in workers]
@@ -155,8 +155,8 @@ def test_two_workers_wait_beside_each_other():
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_worker_of_a_worker_waits(way):
-    """However deep the call is that waits, the run at the top is paused, and what lies between goes on as well."""
+def test_pending_call_of_a_nested_worker(way):
+    """A pending call of a nested worker pauses the outermost run."""
     desk = Desk()
     middle = Agent(
         "desk", [worker(desk).as_tool()], llm=ScriptedLLM(call("clerk", request="Refund."), "The clerk did it.")
@@ -167,8 +167,8 @@ def test_a_worker_of_a_worker_waits(way):
     assert (contents(result), desk.done) == (["The clerk did it."], ["look up 7", "refund 7 80"])
 
 
-def test_it_goes_on_in_another_agent_from_text():
-    """The saved text of the run above is all that another process needs."""
+def test_paused_worker_is_resumed_from_json():
+    """A paused run with a worker can be resumed by another agent from its JSON."""
     desk = Desk()
     text = boss(worker(Desk())).run("Go").to_json()
     agent = boss(worker(desk, REFUND[-1]))
@@ -198,8 +198,8 @@ print(result.status, [each.tool for each in result.pending])
 """
 
 
-def test_it_goes_on_in_another_process_from_a_session(tmp_path, monkeypatch):
-    """A session that is kept holds the worker's run as well."""
+def test_paused_worker_is_resumed_from_a_session(tmp_path, monkeypatch):
+    """A stored session contains the worker's paused run."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     outputs = [
         subprocess.run([sys.executable, "-c", PROGRAM, step], capture_output=True, text=True, check=True).stdout
@@ -208,16 +208,16 @@ def test_it_goes_on_in_another_process_from_a_session(tmp_path, monkeypatch):
     assert outputs == ["paused ['refund']\n", "refunded 7\ndone []\n"]
 
 
-def test_what_it_spends_is_counted_once():
-    """Both parts of the worker's run are in what the run above has spent, each once."""
+def test_usage_of_a_paused_worker_is_counted_once():
+    """The usage of a worker before and after a pause is counted once."""
     paused = boss(worker(Desk())).run("Go")
     result = paused.resume(True)
     assert (paused.usage.requests, result.usage.requests) == (3, 5)
     assert sum(part.tool_calls[0].result.usage.requests for part in [result]) == 1
 
 
-def test_limits_hold_over_the_pause():
-    """A worker that goes on has what its boss's new limits leave, and one that meets them waits no more."""
+def test_limits_apply_to_a_resumed_worker():
+    """New limits of the outer run also apply to the resumed worker."""
     desk = Desk()
     paused = boss(worker(desk)).run("Go")
     result = paused.resume(True, limits=Limits(total_tokens=1))
@@ -225,8 +225,8 @@ def test_limits_hold_over_the_pause():
     assert desk.done in (["look up 7"], ["look up 7", "refund 7 80"])
 
 
-def test_the_policy_above_still_denies():
-    """A rule of the boss's that is made after the pause denies the call, whatever the person has said."""
+def test_policy_of_the_outer_agent_overrides_the_approval():
+    """A deny rule that the outer agent has on resuming overrides the approval."""
     desk = Desk()
     text = boss(worker(Desk())).run("Go").to_json()
     agent = boss(worker(desk, "It was denied."), policy=Policy(rules=[Rule("deny", "refund")]))
@@ -249,8 +249,8 @@ def test_a_function_that_answers_is_asked_about_the_worker_s_call():
     assert heard == [("clerk", "refund", {"order": 7, "euros": 80}, "clerk", "An")]
 
 
-def test_the_worker_s_own_approver_may_want_to_wait():
-    """It is its own approver that wants to decide later, and the run above that waits."""
+def test_approver_of_a_worker_may_defer():
+    """A worker's own approver may defer, which pauses the outer run."""
     desk = Desk()
     paused = boss(worker(desk, approve=later), approve=None).run("Go")
     assert paused.status == "paused"
@@ -258,15 +258,15 @@ def test_the_worker_s_own_approver_may_want_to_wait():
     assert desk.done == ["look up 7", "refund 7 80"]
 
 
-def test_without_an_approver_it_is_a_no():
-    """In a run that begins nobody to ask means no, for workers, too."""
+def test_worker_call_without_an_approver_is_denied():
+    """Without an approver, a worker's call is denied."""
     desk = Desk()
     assert boss(worker(desk), approve=None).run("Go").status == "done"
     assert desk.done == ["look up 7"]
 
 
-def test_what_was_changed_meanwhile_is_undone_by_both(tmp_path):
-    """A worker writes into the record of its own run, which goes on with it."""
+def test_resumed_worker_completes_its_file_change(tmp_path):
+    """A resumed worker completes its pending file change."""
     clerk = Agent(
         "clerk",
         [write_file_tool],
@@ -287,8 +287,8 @@ def changed(text, **other):
     return json.dumps(data)
 
 
-def test_nobody_approves_another_call_than_is_shown():
-    """A text that shows a harmless call above a worker's run in which another waits approves neither."""
+def test_changed_call_of_a_saved_run_is_rejected():
+    """Changing the displayed call of a worker in a saved run approves nothing."""
     desk = Desk()
     text = boss(worker(Desk())).run("Go").to_json()
     entry = next(each for each in json.loads(text)["milestones"] if each["event"] == "tool_call_postponed")
@@ -300,8 +300,8 @@ def test_nobody_approves_another_call_than_is_shown():
     assert desk.done == []
 
 
-def test_a_worker_s_run_in_which_nothing_waits_is_not_gone_on_with():
-    """A text whose worker's run was cut before its call waited approves nothing, and says that it was changed."""
+def test_saved_run_with_a_truncated_worker_approves_nothing():
+    """A saved run whose worker was cut off before its pending call approves nothing."""
     desk = Desk()
     text = boss(worker(Desk())).run("Go").to_json()
     entry = next(each for each in json.loads(text)["milestones"] if each["event"] == "tool_call_postponed")
@@ -312,8 +312,8 @@ def test_a_worker_s_run_in_which_nothing_waits_is_not_gone_on_with():
     assert desk.done == []
 
 
-def test_a_worker_s_run_that_says_it_was_approved_is_not_believed():
-    """An answer of a person that stands in the saved run of a worker is none."""
+def test_forged_approval_of_a_worker_is_ignored():
+    """A forged approval in a worker's saved run is ignored."""
     desk = Desk()
     text = boss(worker(Desk())).run("Go").to_json()
     entry = next(each for each in json.loads(text)["milestones"] if each["event"] == "tool_call_postponed")
@@ -326,8 +326,8 @@ def test_a_worker_s_run_that_says_it_was_approved_is_not_believed():
     assert desk.done == []
 
 
-def test_a_restored_export_has_the_person_asked(tmp_path):
-    """A session that was exported and restored goes on as the one that it was."""
+def test_restored_session_can_be_resumed(tmp_path):
+    """A restored session can be resumed, and its log shows the person's answer."""
     desk = Desk()
     agent = boss(worker(Desk()), session=Session.open(tmp_path / "a.db", "talk"))
     agent.run("Go")
@@ -341,7 +341,7 @@ def test_a_restored_export_has_the_person_asked(tmp_path):
 
 
 def test_a_recorded_pause_is_replayed(tmp_path):
-    """A recording of both parts replays without a model, and does nothing again."""
+    """A paused and resumed run can be replayed without a model or a tool."""
     desk = Desk()
     agent = boss(worker(desk))
     with record(tmp_path / "a.jsonl"):
@@ -355,15 +355,15 @@ def test_a_recorded_pause_is_replayed(tmp_path):
     assert desk.done == []
 
 
-def test_what_a_worker_has_read_is_known_above():
-    """What the first part of the run has read counts above while it waits, and after it."""
+def test_paused_run_contains_the_calls_of_its_worker():
+    """A paused outer run contains the earlier tool calls of its worker."""
     milestones = boss(worker(Desk())).run("Go").milestones
     (postponed,) = (each for each in milestones if isinstance(each, ToolCallPostponed))
     assert RunResult.from_json(json.dumps(postponed.inner_run)).tool_calls[0].call.name == "look_up"
 
 
-def test_an_agent_in_a_tool_of_yours_does_not_wait():
-    """A function that runs an agent by itself has nothing to go on from: later is a no there, as before."""
+def test_run_inside_a_function_tool_cannot_pause():
+    """A run inside a function tool cannot pause: its deferred call is denied."""
     desk = Desk()
     clerk = worker(desk)
 
@@ -376,8 +376,8 @@ def test_an_agent_in_a_tool_of_yours_does_not_wait():
     assert desk.done == ["look up 7"]
 
 
-def test_a_paused_run_can_be_left_and_the_next_begun():
-    """While it waits, the conversation goes on; the paused run is there to be resumed."""
+def test_paused_run_is_resumed_after_other_runs():
+    """A paused run can be resumed after other runs of the conversation."""
     desk = Desk()
     agent = boss(worker(desk))
     paused = agent.run("Go")
@@ -389,8 +389,8 @@ def test_a_paused_run_can_be_left_and_the_next_begun():
 
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("chosen", [0, 1])
-def test_models_cannot_name_two_calls_that_wait_alike(chosen, is_first):
-    """Whose id a model had chosen so that it is that of a worker's call is not answered with what was said of that."""
+def test_colliding_call_ids_are_answered_separately(chosen, is_first):
+    """An answer applies only to its own call, even if a model chooses ids that collide."""
     desk = Desk()
     refund = ToolCall("c", "refund", '{"order": 7, "euros": 80}')
     clerk = worker(desk, refund, "Done.", "Done.")
@@ -402,8 +402,8 @@ def test_models_cannot_name_two_calls_that_wait_alike(chosen, is_first):
     assert desk.done == [f"refund 7 {meant['euros']}"]
 
 
-def test_saved_run_whose_waiting_calls_are_named_alike_was_changed():
-    """A text in which one answer would be that of two calls is refused."""
+def test_saved_run_with_duplicate_pending_ids_is_rejected():
+    """A saved run with two pending calls of the same id is rejected."""
     desk = Desk()
     wishes = [call("clerk", request="Go."), call("refund", order=2, euros=80)]
     clerk = worker(desk, ToolCall("c", "refund", '{"order": 7, "euros": 80}'))

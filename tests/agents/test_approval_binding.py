@@ -63,7 +63,7 @@ def last(result):
 
 @pytest.mark.parametrize("line", LINES)
 def test_call_is_bound_to_the_content_of_its_script(folder, line):
-    """A script that was changed since makes the approval lapse, however the command names it."""
+    """A changed script invalidates the approval, however the command names the script."""
     tool = shell_tool.within(Workspace(folder))
     bound = binding(tool, {"command": line}, str(folder))
     assert lapse(ALLOWED, bound, str) is None
@@ -75,7 +75,7 @@ def test_call_is_bound_to_the_content_of_its_script(folder, line):
 
 
 def test_makefile_counts_as_a_script(folder):
-    """A build is bound to the file that it follows without naming it."""
+    """A `make` command is bound to the content of the makefile."""
     (folder / "Makefile").write_text("all:\n\techo good\n")
     bound = binding(shell_tool.within(Workspace(folder)), {"command": "make all"}, str(folder))
     (folder / "Makefile").write_text("all:\n\techo evil\n")
@@ -86,8 +86,8 @@ FOLDERS_AS_SCRIPTS = ["make -C d", "python3 d", "bash d", "find d -exec bash {} 
 
 
 @pytest.mark.parametrize("line", FOLDERS_AS_SCRIPTS)
-def test_folder_in_the_place_of_a_script_binds_what_it_holds(folder, line):
-    """A command that names a folder where a script could stand is asked about, and lapses with the folder's files."""
+def test_command_on_a_folder_is_bound_to_its_files(folder, line):
+    """A command on a folder is bound to the files in the folder."""
     (folder / "d").mkdir()
     (folder / "d" / "Makefile").write_text("all:\n\techo good\n")
     bound = binding(shell_tool.within(Workspace(folder)), {"command": line}, str(folder))
@@ -111,8 +111,8 @@ ODD_SCRIPTS = {
 
 @pytest.mark.parametrize("make", ODD_SCRIPTS.values(), ids=ODD_SCRIPTS)
 @pytest.mark.parametrize("line", ["bash odd", "bash odd/inner", "bash o*d", f"bash {'x' * 300}", "bash 'o[d'"])
-def test_script_that_is_no_readable_file_does_not_end_the_run(folder, make, line):
-    """Whatever stands in the place of a script, the call is asked about and the run goes on."""
+def test_unreadable_script_does_not_fail_the_run(folder, make, line):
+    """An unreadable script requires approval and does not fail the run."""
     make(folder / "odd")
     asked = []
     helper = agent(folder, call("run_shell", command=line), "Done.", approve=lambda *_: asked.append(1))
@@ -122,7 +122,7 @@ def test_script_that_is_no_readable_file_does_not_end_the_run(folder, make, line
 
 @pytest.mark.parametrize("line", ["cp deploy.sh out/x", "rm -r out", "echo 1 > out/x", "mv out/a out/b"])
 def test_call_is_bound_to_real_locations(folder, line):
-    """A folder that was swapped for a link makes the approval lapse."""
+    """Replacing a folder with a link invalidates the approval."""
     bound = binding(shell_tool.within(Workspace(folder)), {"command": line}, str(folder))
     assert lapse(ALLOWED, bound, str) is None
     (folder / "out").rmdir()
@@ -130,8 +130,8 @@ def test_call_is_bound_to_real_locations(folder, line):
     assert lapse(ALLOWED, bound, str) is not None
 
 
-def test_other_changes_do_not_matter(folder):
-    """What a call reads or writes may change its content, only not its place."""
+def test_other_changes_keep_the_approval_valid(folder):
+    """Changes to files that a command reads or writes do not invalidate the approval."""
     bound = binding(shell_tool.within(Workspace(folder)), {"command": "cp deploy.sh out/x"}, str(folder))
     (folder / "deploy.sh").write_text("echo other\n")
     (folder / "out" / "x").write_text("there already")
@@ -139,14 +139,14 @@ def test_other_changes_do_not_matter(folder):
 
 
 def test_special_files_do_not_block(folder):
-    """A pipe and a file that cannot be read are bound without waiting for them."""
+    """Binding a pipe or an unreadable file does not block."""
     os.mkfifo(folder / "pipe.sh")
     bound = binding(shell_tool.within(Workspace(folder)), {"command": "bash pipe.sh"}, str(folder))
     assert lapse(ALLOWED, bound, str) is None
 
 
-def test_script_changed_while_the_person_decides_is_not_run(folder):
-    """What the approver did not see does not run; the model is told, and the repeated call is asked about again."""
+def test_script_changed_during_the_approval_is_not_run(folder):
+    """A script that is changed during the approval is not run, and a repeated call asks again."""
     asked = []
 
     def approve(request):
@@ -168,7 +168,7 @@ def test_script_changed_while_the_person_decides_is_not_run(folder):
 
 @pytest.mark.parametrize("tools", ["shipped", "own"])
 def test_path_swapped_for_a_link_is_not_written(folder, tools):
-    """A file tool, and a tool of the developer's, do not write where a path leads only since it was asked about."""
+    """A tool does not write to a path that was replaced with a link after the request."""
 
     def put(path: str) -> str:
         (folder / path).write_text("x")
@@ -187,8 +187,8 @@ def test_path_swapped_for_a_link_is_not_written(folder, tools):
 
 
 @pytest.mark.parametrize("is_changed", [False, True])
-def test_answer_hours_later_is_bound_to_what_was_asked(folder, is_changed):
-    """A result that was saved, and answered by another program, keeps what its approval is bound to."""
+def test_later_approval_is_bound_to_the_original_files(folder, is_changed):
+    """An approval given later by another program is bound to the files at the time of the request."""
     calling = agent(folder, call("run_shell", command="bash deploy.sh"), approve=lambda _: Approval.LATER)
     saved = calling.run("go").to_json()
     if is_changed:
@@ -201,7 +201,7 @@ def test_answer_hours_later_is_bound_to_what_was_asked(folder, is_changed):
 
 
 def test_lasting_approval_ends_with_the_script(folder):
-    """An approval for the run covers the same script only as long as it has the same content."""
+    """An approval for the run covers a script only while its content is unchanged."""
     asked = []
 
     def approve(request):
@@ -227,7 +227,7 @@ def test_lasting_approval_ends_with_the_script(folder):
     ],
 )
 def test_only_the_shown_diff_is_applied(folder, arguments, meanwhile, is_applied):
-    """A file that changes while the person decides voids the approval if other lines would be added or removed."""
+    """A file change during the approval invalidates it if the diff would be different."""
     file, name = folder / "a.txt", "write_file" if "content" in arguments else "edit_file"
     file.write_text("old\nline\n")
 
@@ -246,8 +246,8 @@ def test_only_the_shown_diff_is_applied(folder, arguments, meanwhile, is_applied
 
 
 @pytest.mark.parametrize("is_changed", [True, False])
-def test_answer_hours_later_is_bound_to_the_shown_diff(folder, is_changed):
-    """A run that waits in a file applies the diff that was shown, or nothing."""
+def test_later_approval_is_bound_to_the_shown_diff(folder, is_changed):
+    """A saved run applies the diff that was shown, or nothing."""
     file = folder / "a.txt"
     file.write_text("old\n")
     line = call("write_file", path="a.txt", content="new\n")
@@ -259,8 +259,8 @@ def test_answer_hours_later_is_bound_to_the_shown_diff(folder, is_changed):
     assert file.read_text() == ("other\n" if is_changed else "new\n")
 
 
-def test_always_outlives_the_shown_diff(folder):
-    """An approval that lasts covers later diffs of the same file."""
+def test_permanent_approval_covers_later_diffs(folder):
+    """A permanent approval covers later diffs of the same file."""
     (folder / "a.txt").write_text("old\n")
     lines = [call("write_file", path="a.txt", content=f"{number}\n") for number in (1, 2)]
     asked = []

@@ -45,7 +45,7 @@ def echo(request):
 
 
 def using(function, level="SAFE", **options):
-    """An agent that uses its one tool in each run, once, and says what the tool said."""
+    """Return an agent that calls its tool once per run and answers with the result."""
 
     def line(request):
         if len(request.messages) > 1:
@@ -63,7 +63,7 @@ def echoing(*tools, **options):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_results_are_in_the_order_of_the_prompts(way):
-    """Each prompt has its result, in the order of the prompts, whichever run ends first."""
+    """Results are in the order of the prompts, whichever run finishes first."""
     release = threading.Event()
 
     def slow_at_first(request):
@@ -80,8 +80,8 @@ def test_results_are_in_the_order_of_the_prompts(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_runs_know_nothing_of_each_other(way):
-    """Each run begins with an empty conversation, and the agent's own stays as it is; all spending is counted."""
+def test_runs_of_a_map_are_independent(way):
+    """Each run of a map has an empty conversation, and the agent's usage includes all of them."""
     agent = echoing()
     agent("before")
     results = mapped(agent, way, NUMBERS)
@@ -92,7 +92,7 @@ def test_runs_know_nothing_of_each_other(way):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_failure_is_a_result(way):
-    """A run that fails is a result with the status `failed`; the others go on."""
+    """A failed run is a result with the status `failed`, and the other runs continue."""
 
     def sometimes(request):
         return Unreachable("Gone.") if request.messages[-1].content == "2" else echo(request)
@@ -103,8 +103,8 @@ def test_failure_is_a_result(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_exception_is_a_result(way):
-    """What a listener raises, and what is no prompt, is the error of that result, with what was done until then."""
+def test_exception_is_stored_in_the_result(way):
+    """An error raised by a listener and an invalid prompt are stored in the result."""
     agent = echoing()
 
     def refuse(event):
@@ -120,8 +120,8 @@ def test_exception_is_a_result(way):
     assert isinstance(results[2].error, ConfigError)
 
 
-def test_exit_ends_the_whole_map():
-    """SystemExit is no failure of one run: it ends the map, and no thread is left behind."""
+def test_exit_ends_the_map():
+    """SystemExit ends the map without leaving threads."""
     before = threading.active_count()
     agent = Agent("leaving", llm=ScriptedLLM(SystemExit(3), repeat=True))
     with pytest.raises(SystemExit):
@@ -131,8 +131,8 @@ def test_exit_ends_the_whole_map():
 
 
 @pytest.mark.parametrize("way", ["map", "threads"])
-def test_concurrency_is_bounded_and_real(way):
-    """So many runs as were asked for are at work at the same time, and never one more."""
+def test_concurrency_of_map(way):
+    """Exactly the requested number of runs is active concurrently."""
     together, lock, at_work, most = threading.Barrier(3), threading.Lock(), [], []
 
     def meet(request):
@@ -148,8 +148,8 @@ def test_concurrency_is_bounded_and_real(way):
     assert max(most) == 3
 
 
-def test_awaiting_concurrency_is_bounded_and_real():
-    """So many tasks as were asked for are at work at the same time, and never one more."""
+def test_concurrency_of_amap():
+    """Exactly the requested number of tasks is active concurrently."""
     at_work, most = [], []
     together = [asyncio.Event(), asyncio.Event()]
 
@@ -168,8 +168,8 @@ def test_awaiting_concurrency_is_bounded_and_real():
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_prompts_are_asked_for_when_there_is_room(way):
-    """A lazy iterable is read no further than the runs have come."""
+def test_prompts_are_read_lazily(way):
+    """A lazy iterable of prompts is read only as far as needed."""
     agent, ahead = echoing(), []
 
     def prompts():
@@ -184,7 +184,7 @@ def test_prompts_are_asked_for_when_there_is_room(way):
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each(("prompts", "total"), [(NUMBERS, 6), (iter(NUMBERS[:3]), None), ([], 0)])
 def test_progress_is_told(way, prompts, total):
-    """After each run `progress` hears how many are done, how many there are if anybody knows, and the result."""
+    """`progress` receives the number of finished runs, the total if known, and the result."""
     told = []
     prompts = list(prompts) if total is not None else iter(["0", "1", "2"])
     results = mapped(echoing(), way, prompts, progress=lambda *given: told.append(given))
@@ -194,7 +194,7 @@ def test_progress_is_told(way, prompts, total):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_limits_are_shared(way):
-    """`limits` are for all runs together; when they are used up, the rest cost nothing and name the limit."""
+    """`limits` apply to all runs together; once reached, the remaining runs cost nothing."""
     agent = echoing()
     results = mapped(agent, way, NUMBERS, 3, limits=Limits(total_tokens=60))
     statuses = [result.status for result in results]
@@ -206,8 +206,8 @@ def test_limits_are_shared(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_tool_calls_are_shared(way):
-    """A limit of tool calls counts those of all runs."""
+def test_tool_call_limit_is_shared(way):
+    """A limit on tool calls applies to all runs together."""
     agent = using(len_of)
     results = mapped(agent, way, NUMBERS, 1, limits=Limits(tool_calls=2))
     assert [result.status for result in results] == ["done", "done", *["limit"] * 4]
@@ -220,8 +220,8 @@ def len_of(text: str) -> int:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_run_that_was_held_up_goes_on(way):
-    """A run that others leave too little for waits until they have ended, and does nothing twice."""
+def test_run_that_lacks_budget_waits(way):
+    """A run that lacks budget waits for the others and resumes without repeating calls."""
     used = []
 
     def use(text: str) -> str:
@@ -240,15 +240,15 @@ def test_run_that_was_held_up_goes_on(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_each_run_keeps_the_agents_own_limits(way):
-    """The limits of the agent hold for each run, beside those of all together."""
+def test_agent_limits_apply_to_each_run(way):
+    """The agent's limits apply to each run, in addition to the limits of the map."""
     agent = echoing(limits=Limits(total_tokens=60))
     results = mapped(agent, way, ["a", "b" * 800], limits=Limits(total_tokens=10_000))
     assert [result.status for result in results] == ["done", "limit"]
 
 
 def test_map_inside_a_run_keeps_its_limits():
-    """A tool that maps prompts spends what its run may spend."""
+    """A tool that maps prompts uses the limits of its run."""
     inner = echoing()
 
     def ask_many() -> list[str]:
@@ -262,12 +262,12 @@ def test_map_inside_a_run_keeps_its_limits():
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_context_reaches_the_runs(way):
-    """Tools see the context variables of the caller; what they set there stays with their run."""
+def test_context_variables_are_passed_to_the_runs(way):
+    """Tools see the caller's context variables, and their changes stay within the run."""
     place = contextvars.ContextVar("place", default="nowhere")
 
     def see(text: str) -> str:
-        """Tell what the context says, and change it."""
+        """Return the value of the context variable and change it."""
         seen = place.get()
         place.set(text)
         return seen
@@ -279,7 +279,7 @@ def test_context_reaches_the_runs(way):
 
 
 def test_map_can_be_recorded(tmp_path):
-    """What models say in many runs is recorded and replayed like that of one."""
+    """A map of several runs can be recorded and replayed."""
     cassette = tmp_path / "many.cassette"
     with FakeServer(lambda request: f"It is {request.json['messages'][-1]['content']}.", repeat=True) as server:
         agent = Agent("echo", llm=LLM(base_url=server.base_url, model="any", protocol="chat"))
@@ -289,8 +289,8 @@ def test_map_can_be_recorded(tmp_path):
         assert [result.output for result in agent.map(NUMBERS, limits=Limits(seconds=600))] == told
 
 
-def test_stored_session_has_a_session_for_each_run(tmp_path):
-    """With a stored session the runs are sessions beside it, and a prompt that has its answer costs nothing again."""
+def test_stored_session_has_one_session_per_run(tmp_path):
+    """With a stored session, each run has its own session, and finished prompts are not run again."""
     file = tmp_path / "trips.db"
     agent = echoing(session=Session.open(file, "trip"))
     first = agent.map(NUMBERS)
@@ -303,8 +303,8 @@ def test_stored_session_has_a_session_for_each_run(tmp_path):
     assert (len(agent.llm.requests), heard, agent.messages) == (6, [], ())
 
 
-def test_answers_are_typed_again(tmp_path):
-    """A typed answer that was kept is read anew; one that does not fit the type any more fails its result."""
+def test_stored_answers_are_parsed_again(tmp_path):
+    """A stored typed answer is parsed again, and one that does not match a new type is an error."""
     session = Session.open(tmp_path / "numbers.db", "numbers")
     lines = ScriptedLLM('{"result": 4}', '{"result": 5}')
     agent = Agent("counter", llm=lines, output_type=int, session=session)
@@ -315,8 +315,8 @@ def test_answers_are_typed_again(tmp_path):
     assert (result.status, result.value, type(result.error)) == ("failed", None, SessionError)
 
 
-def test_answer_of_another_agent_is_typed_again(tmp_path):
-    """When the conversation was handed to another agent, its kept answer is read as that agent's."""
+def test_stored_answer_after_a_handoff_is_parsed_again(tmp_path):
+    """The stored answer of a handoff target is parsed with that agent's output type."""
     lines = ScriptedLLM(call("hand_off_to_counter"), '{"result": 4}')
     counter = Agent("counter", llm=lines, output_type=int)
     session = Session.open(tmp_path / "s.db", "numbers")
@@ -324,8 +324,8 @@ def test_answer_of_another_agent_is_typed_again(tmp_path):
     assert [desk.map(["2+2"])[0].output for _ in range(2)] == [4, 4]
 
 
-def test_session_of_another_prompt_is_not_mistaken(tmp_path):
-    """A stored session that belongs to another prompt fails that result and is left as it is."""
+def test_session_of_another_prompt_is_rejected(tmp_path):
+    """A stored session of another prompt fails the result and is not changed."""
     agent = echoing(session=Session.open(tmp_path / "trips.db", "trip"))
     agent.map(["Hà Nội"])
     result = agent.map(["Huế"])[0]
@@ -335,8 +335,8 @@ def test_session_of_another_prompt_is_not_mistaken(tmp_path):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_unfinished_work_goes_on(tmp_path, way):
-    """Mapped again, a run that failed or met a limit goes on where it was, and its tools are not used again."""
+def test_mapping_again_resumes_unfinished_runs(tmp_path, way):
+    """Mapping again resumes failed runs without repeating tool calls."""
     used, is_down = [], [True]
 
     def use(text: str) -> str:
@@ -358,8 +358,8 @@ def test_unfinished_work_goes_on(tmp_path, way):
     assert sorted(used) == NUMBERS
 
 
-def test_work_that_was_done_stays_in_the_result(tmp_path):
-    """When nothing is left for a run that was cut off, its result still holds what it had done."""
+def test_earlier_calls_are_in_the_result(tmp_path):
+    """The result of a run without remaining budget contains its earlier tool calls."""
     lines = [call("len_of", text="abc"), Unreachable("Down."), "Three."]
     agent = Agent("worker", [len_of], llm=ScriptedLLM(*lines), session=Session.open(tmp_path / "s.db", "trip"))
     assert agent.map(["a"])[0].status == "failed"
@@ -369,8 +369,8 @@ def test_work_that_was_done_stays_in_the_result(tmp_path):
     assert agent.map(["a"])[0].output == "Three."
 
 
-def test_run_held_by_another_process_is_told(tmp_path):
-    """A run of the session that somebody is at is not gone on with: its result says so."""
+def test_active_run_is_not_resumed_by_a_map(tmp_path):
+    """A run that is active elsewhere is not resumed, and its result has an error."""
     agent = echoing(session=Session.open(tmp_path / "s.db", "trip"))
     beside = Session("trip/0000", Session.open(tmp_path / "s.db", "x").store)
     stream = Agent("echo", llm=agent.llm, session=beside).stream("0")
@@ -382,8 +382,8 @@ def test_run_held_by_another_process_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_paused_run_goes_on_in_its_own_session(way):
-    """A run that waits for a person is a result with the status `paused`, and goes on in its own session."""
+def test_paused_run_of_a_map_can_be_resumed(way):
+    """A paused run of a map can be resumed in its own session."""
     agent = using(len_of, "SYSTEM", safety="SAFE", approve=lambda _: Approval.LATER)
     result = mapped(agent, way, ["go"])[0]
     assert result.status == "paused"
@@ -397,8 +397,8 @@ async def result_of_aresume(result):
     return await result.aresume(answers=True)
 
 
-def test_interrupt_keeps_what_is_done(tmp_path):
-    """Ctrl-C begins no more runs, ends the others, leaves no thread, and keeps what is done in the sessions."""
+def test_interrupt_keeps_finished_runs(tmp_path):
+    """Ctrl-C ends the map without leaving threads, and finished runs are stored."""
     before = threading.active_count()
     agent = echoing(session=Session.open(tmp_path / "s.db", "trip"))
     done = []
@@ -417,7 +417,7 @@ def test_interrupt_keeps_what_is_done(tmp_path):
 
 
 def test_stopped_run_ends_at_its_next_event():
-    """A run that is at work when the map ends stops at its next event, and uses no more tools."""
+    """A run that is active when the map ends stops at its next event and runs no more tools."""
     used, answered, told = [], threading.Event(), threading.Event()
 
     def answer(request):
@@ -478,14 +478,14 @@ def test_cancelled_amap_leaves_no_task():
         ([], {"progress": lambda _done: None}, "progress= takes a function"),
     ],
 )
-def test_wrong_arguments_are_said_at_once(prompts, options, words):
-    """An argument that cannot be right is a ConfigError before anything runs."""
+def test_invalid_arguments_of_map_are_rejected(prompts, options, words):
+    """An invalid argument raises ConfigError before anything is run."""
     with pytest.raises(ConfigError, match=words):
         echoing().map(prompts, **options)
 
 
-def test_no_provider_is_said_once():
-    """Without a provider nothing is run, and NoProvider is raised rather than told in each result."""
+def test_missing_provider_raises_once_for_the_map():
+    """Without a provider, `map` raises NoProvider and runs nothing."""
     with pytest.raises(NoProvider):
         Agent("nobody").map(NUMBERS)
 
@@ -521,7 +521,7 @@ class Losing(Executor):
     ],
 )
 def test_lost_run_is_a_failed_result(executor, words, awaiting):
-    """A run from which the executor brings nothing back is a failed result that says why."""
+    """A run that the executor loses is a failed result with the reason."""
     agent, prompts = Agent("any", llm=LLM(base_url="http://127.0.0.1:9", model="any")), ["0", 5]
     here = None if awaiting else agent.map(prompts, executor=executor)
     results = here or asyncio.run(agent.amap(prompts, executor=executor))
@@ -531,8 +531,8 @@ def test_lost_run_is_a_failed_result(executor, words, awaiting):
     assert results[0].messages == ()
 
 
-def test_lost_run_of_a_session_that_is_another_prompts(tmp_path):
-    """When nothing comes back and the session is another prompt's, the result says the latter."""
+def test_lost_run_with_a_session_of_another_prompt(tmp_path):
+    """A session of another prompt is reported even if the executor loses the run."""
     session = Session.open(tmp_path / "s.db", "trip")
     echoing(session=session).map(["Hà Nội", "Huế"])
     agent = Agent("any", llm=LLM(base_url="http://127.0.0.1:9", model="any"), session=session)
@@ -541,15 +541,15 @@ def test_lost_run_of_a_session_that_is_another_prompts(tmp_path):
     assert results[1].output == "It is Huế."
 
 
-def test_many_is_done_with_threads_at_once():
-    """No thread is started before there is a prompt."""
+def test_map_without_prompts_starts_no_threads():
+    """A map without prompts starts no threads."""
     before = threading.active_count()
     many = BatchRun(echoing(), [], 8, limits=None, progress=None, executor=None)
     assert (many.run(), threading.active_count()) == ([], before)
 
 
-def test_checked_prompts_are_trusted_by_their_place(tmp_path):
-    """Where checks change the prompts, a session is found by its place alone."""
+def test_changed_prompts_are_matched_by_position(tmp_path):
+    """If a guardrail changes the prompts, a stored session is found by its position."""
 
     def shout(prompt: str) -> str:
         return prompt.upper()
@@ -560,15 +560,15 @@ def test_checked_prompts_are_trusted_by_their_place(tmp_path):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_answer_cut_by_its_limit_is_a_result(way):
-    """An answer that was cut at its token limit is a result with that limit."""
+def test_truncated_answer_is_a_result(way):
+    """An answer truncated at its token limit is a result with that limit."""
     agent = Agent("long", llm=ScriptedLLM(say("Half an", finish_reason="length"), repeat=True))
     assert [result.limit for result in mapped(agent, way, ["a", "b"])] == ["output_tokens"] * 2
 
 
 @pytest.mark.parametrize("way", ["record", "replay"])
 def test_other_processes_are_not_recorded(way, tmp_path):
-    """A recording cannot hear other processes, so that a map that would use them is refused before anything runs."""
+    """A map in other processes raises an error while a recording is active."""
     with record(tmp_path / "c"):
         echoing().map(["1"])
     block = record(tmp_path / "d") if way == "record" else replay(tmp_path / "c", partial=True)
@@ -578,8 +578,8 @@ def test_other_processes_are_not_recorded(way, tmp_path):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_answers_of_earlier_maps_bear_labels(way, tmp_path):
-    """What a tool gets from answers that were kept by an earlier map bears the labels of what was read for them."""
+def test_stored_answers_have_labels(way, tmp_path):
+    """Answers stored by an earlier map have the labels of the data that was read."""
 
     def read() -> str:
         """Read."""

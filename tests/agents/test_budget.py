@@ -21,22 +21,22 @@ def budget(parent=None, clock=lambda: 0.0, **limits):
 
 
 def reserve(spending, input_tokens=100, max_tokens=None, price=PRICE, **options):
-    """Set aside what a request takes."""
+    """Reserve the budget of a request."""
     return spending.reserve(input_tokens, lambda: max_tokens, lambda: price, **options)
 
 
 def settle(spending, reservation, usage, price=PRICE):
-    """Put what a request has taken in the place of what was set aside."""
+    """Replace a reservation with the actual usage."""
     spending.settle(reservation, usage, lambda: price)
 
 
 def used(input_tokens, output_tokens):
-    """What one request has taken."""
+    """Return the usage of one request."""
     return Usage(input_tokens, output_tokens, requests=1)
 
 
-def test_nothing_is_set_aside_without_limits():
-    """Where nothing is limited an answer may be as long as it likes; what is spent is counted all the same."""
+def test_nothing_is_reserved_without_limits():
+    """Without limits, a reservation has no maximum length, and the usage is counted."""
     free = budget()
     reservation = reserve(free)
     assert (reservation.max_tokens, reservation.narrowed) == (None, None)
@@ -56,21 +56,21 @@ def test_nothing_is_set_aside_without_limits():
         ({"input_tokens": 1_000, "output_tokens": 30}, 30),
     ],
 )
-def test_room_for_an_answer(limits, room):
-    """An answer has as much room as the narrowest limit leaves it, and no more than may be expected of an answer."""
+def test_maximum_length_of_an_answer(limits, room):
+    """The maximum length of an answer is the smallest remaining limit, or a default maximum."""
     reservation = reserve(budget(**limits))
     assert reservation.max_tokens == room
 
 
-def test_length_that_was_chosen_is_not_exceeded():
-    """A length that the user has chosen holds where it is the lesser one."""
+def test_chosen_length_is_not_exceeded():
+    """A length chosen by the user is used if it is smaller."""
     assert reserve(budget(output_tokens=1_000), max_tokens=300).max_tokens == 300
     assert reserve(budget(output_tokens=200), max_tokens=300).max_tokens == 200
 
 
 @pytest.mark.parametrize("name", ["output_tokens", "total_tokens", "cost"])
-def test_limit_that_narrows_an_answer_is_known(name):
-    """Whoever gets a shorter answer for it can say which limit has made it shorter."""
+def test_reservation_names_its_limit(name):
+    """A reservation names the limit that shortened the answer."""
     limit = 0.01 if name == "cost" else 5_000
     reservation = reserve(budget(**{name: limit}))
     assert reservation.narrowed.limit == name
@@ -87,30 +87,30 @@ def test_limit_that_narrows_an_answer_is_known(name):
         ({"cost": 0.000_05}, "cost"),
     ],
 )
-def test_request_that_could_be_too_much_is_refused(limits, name):
-    """A request that could go beyond a limit is refused by that limit, and nothing is set aside for it."""
+def test_request_that_could_exceed_a_limit_is_refused(limits, name):
+    """A request that could exceed a limit is refused, and nothing is reserved for it."""
     spending = budget(**limits)
     refused = reserve(spending)
     assert isinstance(refused, LimitReached)
     assert (refused.limit, spending.spent.input_tokens, spending.spent.dollars) == (name, 0, 0)
 
 
-def test_answer_that_is_too_short_to_be_worth_it_is_refused():
-    """Whoever needs a longer answer is refused where there is only room for a short one."""
+def test_reservation_with_too_few_tokens_is_refused():
+    """A reservation is refused if less than the required number of tokens is left."""
     assert isinstance(reserve(budget(output_tokens=150)), Reservation)
     assert reserve(budget(output_tokens=150), fewest=200).limit == "output_tokens"
 
 
-def test_what_was_taken_replaces_what_was_set_aside():
-    """After an answer only what it took is counted."""
+def test_actual_usage_replaces_the_reservation():
+    """After the answer, the actual usage replaces the reservation."""
     spending = budget(total_tokens=1_000, cost=1.0)
     settle(spending, reserve(spending), used(80, 40))
     assert (spending.spent.input_tokens, spending.spent.output_tokens) == (80, 40)
     assert spending.spent.dollars == pytest.approx(PRICE.dollars(80, 40))
 
 
-def test_what_nobody_reported_stays_set_aside():
-    """A server that gives no figures may have taken all that was set aside."""
+def test_unreported_usage_keeps_the_reservation():
+    """Unreported usage counts as the whole reservation."""
     spending = budget(output_tokens=1_000, cost=1.0)
     reservation = reserve(spending, max_tokens=700)
     settle(spending, reservation, Usage(requests=1, unreported=1))
@@ -119,8 +119,8 @@ def test_what_nobody_reported_stays_set_aside():
     assert reserve(spending).max_tokens == 300
 
 
-def test_attempts_in_vain_are_charged_beside_the_answer():
-    """Of a request that was sent three times the answer's figures are charged, and twice the worst."""
+def test_failed_attempts_are_charged():
+    """Failed attempts are charged at the maximum, in addition to the answer's usage."""
     spending = budget(output_tokens=1_000, cost=1.0)
     reservation = reserve(spending, max_tokens=300)
     settle(spending, reservation, used(80, 40) + Usage(requests=2, unreported=2))
@@ -129,8 +129,8 @@ def test_attempts_in_vain_are_charged_beside_the_answer():
     assert spending.usage == Usage(80, 40, requests=3, unreported=2)
 
 
-def test_what_came_to_nothing_is_given_back():
-    """A request that the server refused has taken nothing."""
+def test_released_reservation_costs_nothing():
+    """A released reservation costs nothing."""
     spending = budget(output_tokens=1_000, cost=1.0)
     spending.release(reserve(spending))
     assert (spending.spent.input_tokens, spending.spent.output_tokens) == (0, 0)
@@ -140,8 +140,8 @@ def test_what_came_to_nothing_is_given_back():
 @pytest.mark.parametrize(
     ("unknown", "outcome"), [("refuse", None), ("free", Reservation), (Price(1.0, 2.0), Reservation)]
 )
-def test_price_that_nobody_knows(unknown, outcome):
-    """A price that nobody knows refuses, is taken for nothing, or is the one that was given for it."""
+def test_unknown_price(unknown, outcome):
+    """An unknown price refuses the request, is free, or is replaced by a given price."""
     spending = budget(cost=1.0, unknown_price=unknown)
     reservation = reserve(spending, price=None)
     if outcome is None:
@@ -151,16 +151,16 @@ def test_price_that_nobody_knows(unknown, outcome):
     assert spending.spent.dollars == pytest.approx(0 if unknown == "free" else 0.003)
 
 
-def test_free_model_is_asked_when_the_money_is_spent():
-    """A limit of money does not stop a model that costs nothing."""
+def test_cost_limit_does_not_apply_to_a_free_model():
+    """A cost limit does not refuse requests to a free model."""
     spending = budget(cost=0.001)
     settle(spending, reserve(spending, 0), used(0, 500))
     assert reserve(spending).limit == "cost"
     assert reserve(spending, price=Price(0, 0)).max_tokens is None
 
 
-def test_each_budget_reckons_with_its_own_unknown_price():
-    """What is free for the run above may have a price for the run inside: each sets aside what it reckons with."""
+def test_each_budget_uses_its_own_unknown_price():
+    """Nested budgets each use their own setting for an unknown price."""
     above = budget(cost=1.0, unknown_price="free")
     inside = budget(above, cost=0.01, unknown_price=Price(1.0, 2.0))
     reservation = reserve(inside, price=None)
@@ -170,8 +170,8 @@ def test_each_budget_reckons_with_its_own_unknown_price():
     assert above.spent.dollars == 0
 
 
-def test_all_above_are_asked():
-    """A request inside must fit into what every run above has left, and is counted in all of them."""
+def test_request_must_fit_into_all_outer_budgets():
+    """A request must fit into the budgets of all outer runs, and counts in each of them."""
     above = budget(output_tokens=500)
     inside = budget(above, output_tokens=900)
     reservation = reserve(inside)
@@ -183,8 +183,8 @@ def test_all_above_are_asked():
     assert reserve(Budget(UNLIMITED, above)).max_tokens == 400
 
 
-def test_time_is_that_of_the_run_with_the_least_left():
-    """A run inside has no more time than those above, and the limit that is named is the one that ended it."""
+def test_shortest_remaining_time_applies():
+    """The shortest remaining time of all outer runs applies, and its limit is named."""
     now = [0.0]
     above = budget(clock=lambda: now[0], seconds=10)
     now[0] = 8.0
@@ -195,8 +195,8 @@ def test_time_is_that_of_the_run_with_the_least_left():
     assert budget().seconds_left == math.inf
 
 
-def test_tool_calls_are_granted_as_far_as_there_is_room():
-    """Of several calls at once as many are granted as every run above has left; those are counted everywhere."""
+def test_tool_calls_are_granted_up_to_the_limit():
+    """Tool calls are granted up to the smallest remaining limit and counted in every budget."""
     above = budget(tool_calls=3)
     inside = budget(above, tool_calls=50)
     assert [inside.take("tool_calls", 2), inside.take("tool_calls", 2), inside.take("tool_calls", 2)] == [2, 1, 0]
@@ -206,8 +206,8 @@ def test_tool_calls_are_granted_as_far_as_there_is_room():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_threads_never_spend_more_than_there_is(seed):
-    """However many threads spend from one budget, in runs inside runs: even the worst never goes beyond a limit."""
+def test_threads_never_exceed_a_limit(seed):
+    """Concurrent threads never exceed a limit, even with the maximum usage in nested runs."""
     limits = Limits(**{**OPEN, "tool_calls": 200, "output_tokens": 20_000, "total_tokens": 60_000, "cost": 0.08})
     top = Budget(limits, clock=lambda: 0.0)
     beyond, granted, lock, begin = [], [], threading.Lock(), threading.Barrier(8)
@@ -246,8 +246,8 @@ def test_threads_never_spend_more_than_there_is(seed):
     assert sum(granted) == top.spent.counts["tool_calls"] == 200
 
 
-def test_what_work_has_cost_can_be_charged_again():
-    """What was charged through a budget is charged to another chain as it was, whatever each of them reckons with."""
+def test_recorded_charges_can_be_applied_again():
+    """Recorded charges can be applied to another chain of budgets with the same result."""
 
     def chain():
         top = budget(cost=1.0, unknown_price=Price(5.0, 5.0))
@@ -273,8 +273,8 @@ def test_what_work_has_cost_can_be_charged_again():
         (Limits(input_tokens=70, output_tokens=90), (None, 930, 910)),
     ],
 )
-def test_a_part_is_held_and_given_back(part, left):
-    """What is held for somebody elsewhere is missing in each limit that it is a part of, and there again afterwards."""
+def test_held_part_is_returned(part, left):
+    """A held part counts toward each of its limits until it is returned."""
     limits = ("total_tokens", "input_tokens", "output_tokens")
     top = budget(**{name: 1_000 for name in limits if getattr(part, name)})
     inside = budget(top)

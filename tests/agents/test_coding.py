@@ -24,8 +24,8 @@ def texts_of(request):
     return str([getattr(message, "content", "") for message in request.messages])
 
 
-def test_workers_run_at_the_same_time_with_an_empty_context_and_return_only_their_answers(tmp_path):
-    """Two tasks of one response meet; no worker sees the conversation, and the caller sees only answers."""
+def test_workers_run_concurrently_without_the_conversation(tmp_path):
+    """Two workers run concurrently without the conversation and return only their answers."""
     both = threading.Barrier(2, timeout=20)
 
     def meet() -> str:
@@ -54,8 +54,8 @@ def test_workers_run_at_the_same_time_with_an_empty_context_and_return_only_thei
     assert result.usage.requests == 6
 
 
-def test_a_worker_keeps_the_budget_and_the_policy_of_its_caller(tmp_path):
-    """A worker that may do everything cannot do what its caller may not, and stops at the limits of its caller."""
+def test_worker_keeps_the_budget_and_policy_of_its_caller(tmp_path):
+    """The policy and the limits of the caller apply to a worker."""
     worker = Agent(
         "worker", file_tools, llm=ScriptedLLM(call("write_file", path="a", content="x"), "refused"), safety="system"
     )
@@ -81,8 +81,8 @@ def counting_tool():
     return Tool(again)
 
 
-def test_the_changes_of_workers_belong_to_the_run_of_their_caller(tmp_path):
-    """Workers write in the caller's workspace, even at the same time, and one undo restores everything."""
+def test_changes_of_workers_belong_to_the_outer_run(tmp_path):
+    """Concurrent workers write in the caller's workspace, and one undo restores everything."""
 
     def write(request):
         name = "two" if "part two" in texts_of(request) else "one"
@@ -106,8 +106,8 @@ def test_the_changes_of_workers_belong_to_the_run_of_their_caller(tmp_path):
     assert list(other.iterdir())
 
 
-def test_a_dry_run_reaches_the_workers(tmp_path):
-    """A worker of a dry run sees and makes its changes in the overlay of its caller."""
+def test_dry_run_applies_to_workers(tmp_path):
+    """In a dry run, a worker reads and writes in its caller's overlay."""
     worker = ScriptedLLM(call("write_file", path="a", content="x"), call("read_file", path="a"), "ok")
     agent = Agent("worker", file_tools, llm=worker, safety="system")
     llm = ScriptedLLM(call("task", agent="worker", request="x"), call("read_file", path="a"), "ok")
@@ -119,14 +119,14 @@ def test_a_dry_run_reaches_the_workers(tmp_path):
 
 
 def test_invalid_workers_are_refused():
-    """There is at least one worker, and names are unique."""
+    """An empty list of workers and duplicate names are rejected."""
     for agents in ((), (Agent("a"), Agent("a"))):
         with pytest.raises(ConfigError, match="agents with distinct names"):
             task_tool(*agents)
 
 
-def test_a_worker_that_waits_is_resumed(tmp_path):
-    """A call of a worker waits for a person, also in an async run, and continues with the answer."""
+def test_paused_worker_is_resumed(tmp_path):
+    """A pending call of a worker is resumed with the answer, also in an async run."""
     worker = Agent("worker", file_tools, llm=ScriptedLLM(call("write_file", path="a", content="x"), "written"))
     llm = ScriptedLLM(call("task", agent="worker", request="x"), "ok")
     lead = Agent("lead", task_tool(worker), llm=llm, approve="later", workspace=tmp_path)
@@ -136,8 +136,8 @@ def test_a_worker_that_waits_is_resumed(tmp_path):
     assert (tmp_path / "a").read_text() == "x"
 
 
-def test_project_instructions_are_followed_only_when_trusted_and_count_as_untrusted(tmp_path):
-    """AGENTS.md is added to the instruction of a trusted folder; the data-flow rule counts it from the beginning."""
+def test_project_instructions_require_a_trusted_folder(tmp_path):
+    """AGENTS.md of a trusted folder is added to the instruction and counts as untrusted data."""
     (tmp_path / "AGENTS.md").write_text("Use tabs.\n")
     llm = ScriptedLLM("ok", "ok")
     coding_agent(tmp_path, llm=llm).run("x")
@@ -164,8 +164,8 @@ def test_project_instructions_are_followed_only_when_trusted_and_count_as_untrus
     assert asked == ["flow"]
 
 
-def test_skills_of_a_trusted_folder_are_tools_with_untrusted_results(tmp_path):
-    """Skills are found in the folders of several programs; all of it is part of what a person trusts."""
+def test_skills_of_a_trusted_folder_are_tools(tmp_path):
+    """Skills in a trusted folder become tools, and their results have all labels."""
     assert ProjectFiles.of(tmp_path) is None
     place = tmp_path / ".agents/skills/release"
     place.mkdir(parents=True)
@@ -186,8 +186,8 @@ def test_skills_of_a_trusted_folder_are_tools_with_untrusted_results(tmp_path):
         ProjectFiles.of(tmp_path)
 
 
-def test_the_coding_tools_can_have_other_workers():
-    """By default there are an explorer that only reads, and a worker; a manifest lists them."""
+def test_coding_tools_with_other_workers():
+    """The default workers are a read-only explorer and a worker; a manifest lists them."""
     assert '"agents/explorer/ceiling"' in str(manifest_of(coding_agent()))
     names = coding_tools().names
     assert {"edit_file", "run_shell", "update_plan", "read_notes", "task"} <= {*names}

@@ -18,17 +18,17 @@ def conversation(exchanges=10, chars=400):
 
 
 def nobody():
-    """The client of a model that is not asked."""
+    """Raise an error, as the model must not be called."""
     raise AssertionError("nobody is to be asked")
 
 
-def test_short_requests_are_sent_as_they_are():
-    """A short request fits any model, so that nobody looks up how much its model takes."""
+def test_short_requests_are_sent_unchanged():
+    """A short request is sent without looking up the model's context window."""
     assert ContextBudget(Window()).left(Request(conversation()), nobody) is None
 
 
-def test_long_requests_are_measured_by_what_the_model_takes():
-    """For a long request it is looked up how much the model takes; for one that nobody knows, nothing is cut."""
+def test_long_requests_are_limited_by_the_context_window():
+    """A long request is limited by the model's context window, or not at all if that is unknown."""
     long = Request(conversation(100, 4_000), "Be brief.")
     known = LLM("openai", "gpt-5.4-mini", "a-key")
     unknown = LLM(base_url="http://127.0.0.1:9/v1", model="my-own")
@@ -37,7 +37,7 @@ def test_long_requests_are_measured_by_what_the_model_takes():
 
 
 def test_estimates_follow_the_server():
-    """Once the server has counted twice as much as we estimate, half as much has room."""
+    """If the server counts twice the estimated tokens, half as much fits."""
     room, request = ContextBudget(Window(tokens=4_000)), Request(conversation())
     before = room.left(request, nobody)
     room.learn(request, 2 * room.tokens(request))
@@ -46,8 +46,8 @@ def test_estimates_follow_the_server():
     assert abs(room.left(request, nobody) - before // 2) <= 1
 
 
-def test_refusals_teach_the_window():
-    """A refusal makes the window shorter, by the limit that the server names if it names one; answers count in."""
+def test_rejection_reduces_the_window():
+    """A rejection reduces the window to the limit named by the server, if any."""
     room, request = ContextBudget(Window()), Request(conversation())
     sent = room.tokens(request)
     assert room.answer_tokens is None
@@ -58,19 +58,19 @@ def test_refusals_teach_the_window():
 
 
 def test_window_of_the_user_does_not_shorten_answers():
-    """How much is read by the user's own wish says nothing about how long an answer may be."""
+    """A window set by the user does not limit the length of answers."""
     assert ContextBudget(Window(tokens=2_000)).answer_tokens is None
 
 
-def test_nothing_is_summarised_without_the_wish():
-    """Without `summarise`, and as long as all has room, nothing is to be summarised."""
+def test_nothing_is_summarised_by_default():
+    """Nothing is summarised without `summarise` or if all messages fit."""
     messages = conversation()
     assert ContextBudget(Window(tokens=500)).to_summarise(messages, 500, 20) == ()
     assert ContextBudget(Window(tokens=500, summarise=True)).to_summarise(messages, 100_000, 20) == ()
 
 
-def test_summary_stands_for_the_oldest_exchanges():
-    """What is summarised are whole exchanges from the beginning; from then on the summary is told in their place."""
+def test_summary_replaces_the_oldest_exchanges():
+    """A summary replaces whole exchanges at the beginning of the conversation."""
     room, messages = ContextBudget(Window(tokens=500, summarise=True)), conversation()
     old = room.to_summarise(messages, 500, 20)
     assert list(old) == messages[: len(old)]
@@ -83,8 +83,8 @@ def test_summary_stands_for_the_oldest_exchanges():
     assert room.to_summarise(messages, 500, 20) == ()
 
 
-def test_next_summary_covers_the_last_one():
-    """A summary that is written later stands for all that the earlier one stood for, and for what came since."""
+def test_next_summary_covers_the_previous_one():
+    """The next summary covers the previous summary and later messages."""
     room, messages = ContextBudget(Window(tokens=500, summarise=True)), conversation(10)
     room.summary = Summary(6, messages[5], "They spoke.")
     old = room.to_summarise(messages, 300, 20)
@@ -95,16 +95,16 @@ def test_next_summary_covers_the_last_one():
     assert "Question 0" not in prompt
 
 
-def test_newest_exchange_is_never_summarised():
-    """What the model is at work on stays: a summary ends before it, however little room there is."""
+def test_current_exchange_is_never_summarised():
+    """The current exchange is never summarised, even if it does not fit."""
     room, messages = ContextBudget(Window(tokens=100, summarise=True)), conversation()
     work = [AssistantMessage("x" * 3_000), UserMessage("Go on."), AssistantMessage("x" * 3_000), UserMessage("Go on.")]
     old = room.to_summarise([*messages, *work], 100, 20)
     assert len(old) == 20
 
 
-def test_summary_of_another_conversation_is_not_told():
-    """A summary is told only where it belongs: not in a conversation that began otherwise."""
+def test_summary_of_another_conversation_is_not_used():
+    """A summary is not used in a conversation that it does not match."""
     room, messages = ContextBudget(Window(summarise=True)), conversation()
     room.summary = Summary(6, messages[5], "They spoke.")
     other = [UserMessage("Hello."), *messages]
@@ -112,8 +112,8 @@ def test_summary_of_another_conversation_is_not_told():
     assert room.told(messages[:6]) == messages[:6]
 
 
-def test_the_longer_of_two_summaries_is_kept():
-    """A summary that another process has written is taken in where it belongs and tells more than our own."""
+def test_longer_summary_is_used():
+    """`recall` uses a stored summary only if it matches and covers more messages."""
     room, messages = ContextBudget(Window(summarise=True)), conversation()[:-1]
     first, longer = (Summary(count, messages[count - 1], f"{count} messages.") for count in (4, 6))
     stranger = Summary(8, UserMessage("Elsewhere."), "Something else.")
@@ -122,8 +122,8 @@ def test_the_longer_of_two_summaries_is_kept():
         assert room.summary is kept
 
 
-def test_standing_orders_are_told_beside_the_summary():
-    """Orders of the system that a summary covers are told all the same."""
+def test_system_messages_are_sent_beside_a_summary():
+    """System messages covered by a summary are still sent."""
     order = SystemMessage("Speak like a pirate.")
     room, messages = ContextBudget(Window(tokens=500, summarise=True)), [order, *conversation()]
     old = room.to_summarise(messages, 500, 21)
@@ -134,8 +134,8 @@ def test_standing_orders_are_told_beside_the_summary():
     assert told[2] == messages[len(old) + 1]
 
 
-def test_fitted_part_keeps_the_newest_exchange():
-    """What has room is the newest part, beginning with the summary where there is one."""
+def test_fitted_messages_include_the_newest_exchange():
+    """The messages that fit are the newest ones, preceded by the summary."""
     room, messages = ContextBudget(Window(tokens=500, summarise=True)), conversation()
     room.summary = Summary(16, messages[15], "They spoke.")
     fitted = room.fitted(messages, 500, 20, with_handles=False)

@@ -51,7 +51,7 @@ def work(folder, database, executor, moment=""):
 
 @pytest.mark.slow
 def test_killed_workers_repeat_no_finished_step(database, tmp_path):
-    """Workers die at seven moments of a workflow; others continue it, and repeat no finished step or tool call."""
+    """After workers are killed, others continue the workflow without repeating finished steps."""
     # a worker with the executor id of a dead one recovers its workflows; one with another id resumes them
     for number, moment in enumerate(MOMENTS):
         dead = work(tmp_path, database, f"worker-{number % 2}", moment)
@@ -71,7 +71,7 @@ def test_killed_workers_repeat_no_finished_step(database, tmp_path):
 
 
 def test_coroutine_functions_are_refused():
-    """A DBOS workflow of agentkit is a plain function."""
+    """A coroutine function is rejected as a DBOS workflow."""
 
     async def trip() -> None:
         """Do nothing."""

@@ -24,7 +24,7 @@ def key_of(request):
 
 
 def test_one_line_chat(agent, monkeypatch):
-    """With a server named by the environment one line is enough, and the conversation is remembered."""
+    """A call works with only environment variables, and the conversation is remembered."""
     with FakeServer("Hanoi.", "Eight million.") as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         assert agent("What is the capital of Vietnam?") == "Hanoi."
@@ -36,8 +36,8 @@ def test_one_line_chat(agent, monkeypatch):
     assert len(agent.history) == 2
 
 
-def test_the_public_name_is_one(monkeypatch):
-    """`from agentkit import agent` gives the same agent everywhere, without needing any setting."""
+def test_public_agent_is_a_singleton(monkeypatch):
+    """`from agentkit import agent` always returns the same agent and needs no settings."""
     from agentkit import agent
 
     assert isinstance(agent, QuickAgent)
@@ -50,7 +50,7 @@ def test_the_public_name_is_one(monkeypatch):
 
 
 def test_reset(agent):
-    """After a reset the model is sent nothing of what was said before."""
+    """After a reset, the model receives no earlier messages."""
     with FakeServer("Hello.", "Hello again.") as server:
         agent("Hi!", base_url=server.base_url)
         agent.reset()
@@ -60,7 +60,7 @@ def test_reset(agent):
 
 
 def test_stream(agent):
-    """A stream gives the text as it is written, takes the same options, and ends with RunFinished."""
+    """`stream` yields text deltas, accepts the same options, and ends with RunFinished."""
     with FakeServer("Hello there.") as server:
         events = list(agent.stream("Hi!", base_url=server.base_url, system_prompt="Be brief."))
         assert server.requests[0].json["messages"][0] == {"role": "system", "content": "Be brief."}
@@ -70,7 +70,7 @@ def test_stream(agent):
 
 
 def test_works_inside_a_running_loop(agent):
-    """In a notebook, inside a running loop, one line is still enough."""
+    """A call works inside a running event loop."""
 
     async def cell():
         return agent("Hi!")
@@ -80,8 +80,8 @@ def test_works_inside_a_running_loop(agent):
         assert asyncio.run(cell()) == "Hello."
 
 
-def test_missing_key_can_be_mended(agent, monkeypatch):
-    """Without a provider a call says what to set; once it is set the next call works, without a restart."""
+def test_missing_key_can_be_added(agent, monkeypatch):
+    """A call without a provider raises an error, and works once the variable is set."""
     with pytest.raises(NoProvider, match="OPENAI_API_KEY"):
         agent("Hi!")
     with FakeServer("Hello.") as server:
@@ -90,8 +90,8 @@ def test_missing_key_can_be_mended(agent, monkeypatch):
     assert len(agent.history) == 2
 
 
-def test_wrong_key_can_be_mended(agent, monkeypatch):
-    """After a refused key another one takes effect, and the failed question is not left in the history."""
+def test_rejected_key_can_be_replaced(agent, monkeypatch):
+    """A rejected key can be replaced, and the failed prompt is not in the history."""
     with FakeServer(fail(401, "Wrong key."), "Hello.") as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-wrong")
@@ -103,8 +103,8 @@ def test_wrong_key_can_be_mended(agent, monkeypatch):
     assert len(agent.history) == 2
 
 
-def test_setting_given_later_takes_effect(agent):
-    """What is passed to a call holds from then on."""
+def test_options_apply_to_later_calls(agent):
+    """Options passed to a call also apply to later calls."""
     with FakeServer("One.", "Two.", "Three.") as server:
         agent("1", base_url=server.base_url, model="small")
         agent("2", model="large", system_prompt="Be brief.", temperature=0.5)
@@ -117,7 +117,7 @@ def test_setting_given_later_takes_effect(agent):
 
 
 def test_same_settings_keep_the_connection(agent):
-    """Calls that change nothing use the client that is there."""
+    """Calls with unchanged settings reuse the client."""
     with FakeServer("One.", "Two.", "Three.") as server:
         agent("1", base_url=server.base_url)
         llm = agent._agent.llm
@@ -138,8 +138,8 @@ def test_same_settings_keep_the_connection(agent):
         ({"api_key": "sk-secret", "azure_endpoint": "https://example.openai.azure.com"}, {"model": "openai:any"}),
     ],
 )
-def test_key_goes_nowhere_else(agent, first, second):
-    """A key given for one place is never sent to another that a later call names."""
+def test_key_is_not_sent_to_another_server(agent, first, second):
+    """A key passed for one server is not sent to another."""
     with FakeServer("Hello.") as server:
         agent.stream("Hi!", **first).close()
         assert agent("Hi!", base_url=server.base_url, **second) == "Hello."
@@ -157,8 +157,8 @@ def test_key_goes_nowhere_else(agent, first, second):
         ({"provider": "openai", "api_key": "sk-openai"}, {"model": "Groq:llama", "api_key": "sk-groq"}, "llama"),
     ],
 )
-def test_settings_of_one_place_add_up(agent, monkeypatch, first, second, model):
-    """Settings given one after the other add up as long as they speak of the same provider."""
+def test_settings_of_one_provider_are_combined(agent, monkeypatch, first, second, model):
+    """Settings of several calls are combined if they have the same provider."""
     monkeypatch.setenv("GROQ_API_KEY", "sk-environment")
     agent.stream("Hi!", **first).close()
     agent.stream("Hi!", **second).close()
@@ -168,7 +168,7 @@ def test_settings_of_one_place_add_up(agent, monkeypatch, first, second, model):
 
 
 def test_wrong_settings_are_not_remembered(agent):
-    """A call whose settings are refused changes nothing for the next."""
+    """Invalid settings of a call do not affect the next call."""
     with FakeServer("Hello.") as server:
         agent.stream("Hi!", base_url=server.base_url).close()
         with pytest.raises(NoProvider, match="bogus"):
@@ -179,12 +179,12 @@ def test_wrong_settings_are_not_remembered(agent):
 
 
 def test_representation(agent):
-    """Its representation says how to use it."""
+    """The representation explains how to use the agent."""
     assert "call it with a message" in repr(agent)
 
 
-def test_a_key_stays_with_the_server_it_was_given_for(agent, monkeypatch):
-    """A key given to a call is forgotten when the environment names another server."""
+def test_key_is_discarded_for_another_server(agent, monkeypatch):
+    """A key passed to a call is discarded when the environment names another server."""
     with FakeServer("a", "b") as first, FakeServer("c") as second:
         monkeypatch.setenv("OPENAI_BASE_URL", first.base_url)
         agent("q", api_key="sk-first")
@@ -195,8 +195,8 @@ def test_a_key_stays_with_the_server_it_was_given_for(agent, monkeypatch):
         assert key_of(second.requests[0]) != "sk-first"
 
 
-def test_what_is_no_message_is_told_before_anything_else(agent, monkeypatch):
-    """What is no message is an error of its own, also where no provider is named."""
+def test_invalid_prompt_is_reported_before_a_missing_provider(agent, monkeypatch):
+    """An invalid prompt raises ConfigError even if no provider is set."""
     for variable in (
         "OPENAI_API_KEY",
         "OPENAI_BASE_URL",

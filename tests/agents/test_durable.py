@@ -45,8 +45,8 @@ def weather(city: str, day: datetime) -> Weather:
     return Weather(city, day.day)
 
 
-def test_typed_values_are_stored_and_returned_as_the_same_type_each_time(session):
-    """Arguments and results are converted by their annotations; without one they are JSON, also at the first call."""
+def test_values_are_converted_by_their_annotations(session):
+    """Arguments and results are converted by their annotations, or are JSON without any."""
     seen = []
 
     def pair(one, *, other):
@@ -70,7 +70,7 @@ def test_typed_values_are_stored_and_returned_as_the_same_type_each_time(session
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, lambda: 1])
 def test_values_that_cannot_be_stored_are_refused(session, value):
-    """The error names the function and the value; the step is not stored."""
+    """A value that cannot be stored raises an error that names the function and the value."""
 
     def unresolved(given):
         return given
@@ -84,8 +84,8 @@ def test_values_that_cannot_be_stored_are_refused(session, value):
         durable(lambda what: what).run(Session.open(session.store, "other"), value)
 
 
-def test_a_step_that_fails_is_tried_again_unless_the_function_went_on(session):
-    """A failure that ends the function is not stored; one that it handles is, so that it takes the same way again."""
+def test_failed_step_is_retried_unless_handled(session):
+    """A step's error is stored only if the function handles it; otherwise the step is retried."""
     tried, fail_last = [], [True]
 
     def may_fail(name: str) -> str:
@@ -111,8 +111,8 @@ def test_a_step_that_fails_is_tried_again_unless_the_function_went_on(session):
     assert (last, tried) == ("last", ["handled", "last", "last"])
 
 
-def test_agents_keep_their_conversation_and_are_not_asked_again(session):
-    """An agent remembers within the function; without memory, and for prompts of a batch, there is a new session."""
+def test_agents_keep_their_conversation(session):
+    """An agent keeps its conversation; agents without memory and batches use new sessions."""
     llm = ScriptedLLM(lambda request: f"{len(request.messages)}: {request.messages[-1].content}", repeat=True)
     helper, other = Agent("helper", llm=llm), Agent("other", llm=llm, remember=False)
 
@@ -136,8 +136,8 @@ def test_agents_keep_their_conversation_and_are_not_asked_again(session):
     assert "Step 1, helper: done, in session trip/0000" in session.show()
 
 
-def test_an_interrupted_agent_continues_without_repeating_its_calls(session):
-    """A run that was stopped in the middle of an agent continues with the agent's next call, in the same budget."""
+def test_interrupted_agent_continues_with_its_next_call(session):
+    """An interrupted agent continues with its next call, in the same budget."""
     done = []
 
     def note(text: str) -> str:
@@ -159,8 +159,8 @@ def test_an_interrupted_agent_continues_without_repeating_its_calls(session):
     assert over.run(Session.open(session.store, "over")).output == ["done", "limit"]
 
 
-def test_the_function_waits_for_a_person_and_for_the_calls_of_its_agents(session):
-    """The result lists what waits; answers continue the run, and only what waited is answered."""
+def test_function_pauses_for_pending_calls(session):
+    """The result lists the pending calls, and the answers resume the run."""
     done = []
 
     def book(city: str) -> str:
@@ -193,8 +193,8 @@ def test_the_function_waits_for_a_person_and_for_the_calls_of_its_agents(session
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_runs_of_a_batch_that_wait_for_a_person_are_answered_by_resume(session, is_async):
-    """Each waiting call of a batch has an id; answered runs continue, and the others stay as they are."""
+def test_paused_runs_of_a_batch_are_answered_by_resume(session, is_async):
+    """Pending calls of a batch have ids; answered runs resume and the others stay paused."""
     booked = []
 
     def book(city: str) -> str:
@@ -231,8 +231,8 @@ def test_runs_of_a_batch_that_wait_for_a_person_are_answered_by_resume(session, 
     assert "refused" in rooms[0]
 
 
-def test_a_pause_that_the_function_swallows_still_pauses(session):
-    """Even a function that handles every exception waits."""
+def test_handled_pause_still_pauses(session):
+    """A function that handles every exception still pauses."""
 
     def trip():
         with suppress(BaseException):
@@ -241,8 +241,8 @@ def test_a_pause_that_the_function_swallows_still_pauses(session):
     assert durable(trip).run(session).status == "paused"
 
 
-def test_waiting_for_a_time_blocks_or_pauses(session):
-    """The time is stored once; a wait that is too long pauses, and continues when the time has come."""
+def test_waiting_for_a_time_blocks_or_pauses_the_run(session):
+    """The wake-up time is stored once; a long wait pauses and resumes when the time has come."""
     whens = []
 
     def wait():
@@ -262,7 +262,7 @@ def test_waiting_for_a_time_blocks_or_pauses(session):
 
 
 def test_coroutine_functions(session):
-    """Steps, agents and waits of a coroutine function; steps that are gathered keep their numbers."""
+    """Coroutine functions can use steps, agents and waits, and gathered steps keep their numbers."""
     seen = []
     llm = ScriptedLLM(lambda request: request.messages[-1].content, repeat=True)
 
@@ -300,8 +300,8 @@ def test_coroutine_functions(session):
         asyncio.run(durable(lambda: 1).arun(session))
 
 
-def test_a_changed_function_is_refused_and_a_stated_version_accepts_a_change(session):
-    """Comments and layout do not count; other steps do, and also other arguments and prompts of a stored step."""
+def test_changed_function_is_rejected_without_a_version(session):
+    """Changed steps or arguments are rejected, but not comments and layout."""
 
     def made(source, **options):
         path = Path(session.store.path).with_name("source.py")
@@ -329,8 +329,8 @@ def test_a_changed_function_is_refused_and_a_stated_version_accepts_a_change(ses
     assert made(changed.format("abs", "n", "hi"), version=first.version).resume(session).output == 5
 
 
-def test_sessions_of_other_runs_arguments_and_processes_are_refused(session, tmp_path):
-    """A session holds one run of one function, which runs once at a time."""
+def test_sessions_of_other_runs_are_rejected(session, tmp_path):
+    """A session holds one run of one function, which cannot run twice concurrently."""
     trip = durable(lambda city: running.append(city) or trip.resume(session))
     running = []
     with pytest.raises(SessionError, match="has no run"):
@@ -347,8 +347,8 @@ def test_sessions_of_other_runs_arguments_and_processes_are_refused(session, tmp
         trip.run(Session(), "Hue")
 
 
-def test_what_belongs_into_a_durable_function_is_refused_elsewhere(session):
-    """Waits need a run, steps without one are calls, streams are refused, and tools of agents are not the function."""
+def test_durable_operations_outside_a_run(session):
+    """Waiting outside a run and streaming are rejected; steps outside a run are plain calls."""
     for wait in (lambda: ask_person("?"), lambda: wait_until(datetime.now(UTC))):
         with pytest.raises(ConfigError, match="can only be called inside a durable function"):
             wait()
@@ -368,22 +368,22 @@ def test_what_belongs_into_a_durable_function_is_refused_elsewhere(session):
 
 
 def test_functions_without_source_have_a_version():
-    """A function that was compiled from a text has the version of its code."""
+    """A function compiled from a string has the version of its code."""
     codes = (compile(text, "<text>", "eval") for text in ("1", "2", "1 "))
     one, two, same = (durable(FunctionType(code, {}, "f")).version for code in codes)
     assert one == same != two
 
 
-def test_stores_in_memory_work_too():
-    """Any store does."""
+def test_stores_in_memory_can_be_used():
+    """A store in memory can be used."""
     session = Session.open(store_at(":memory:"), "m")
     assert durable(lambda: step.map(abs, [-1, -2])).run(session).output == [1, 2]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
-def test_a_killed_function_repeats_nothing_that_was_stored(tmp_path, part):
-    """Real processes, killed before and after each stored entry: the result is the same, no tool call is repeated."""
+def test_killed_function_repeats_no_stored_call(tmp_path, part):
+    """A process killed around each stored entry resumes without repeated tool calls."""
     size = ENTRIES // 4
     command = [sys.executable, str(PROGRAM), str(tmp_path), str(part * size + 1), str((part + 1) * size)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=PROGRAM.parent)

@@ -14,8 +14,8 @@ from agentkit.testing import ScriptedLLM
 APPROVAL = ApprovalRequest("helper", "erase", {}, Decision(Verdict.ASK, "safety-level", "It erases."))
 
 
-def test_model_error_is_an_answer():
-    """What a provider refuses is the answer of the model."""
+def test_model_error_is_stored_as_the_answer():
+    """A ModelError is stored as the answer of the question."""
     question, error = AskModel(Request([]), ScriptedLLM, 60.0), RateLimited("Slow down.")
     with question.asking():
         raise error
@@ -24,7 +24,7 @@ def test_model_error_is_an_answer():
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), Cancelled("stopped"), ReplayError("other")])
 def test_interruptions_are_raised(error):
-    """Ctrl-C, an exit, a stopped run and a failed replay are no answers of a model."""
+    """Interruptions are raised and not stored as the model's answer."""
     question = AskModel(Request([]), ScriptedLLM, 60.0)
     with pytest.raises(type(error)), question.asking():
         raise error
@@ -32,8 +32,8 @@ def test_interruptions_are_raised(error):
 
 
 @pytest.mark.parametrize("error", [ValueError("bug"), StopIteration(), TimeoutError()])
-def test_failure_of_an_approver_is_an_answer(error):
-    """An approver that fails has answered, and its answer is not True."""
+def test_failed_approver_does_not_approve(error):
+    """An approver that fails does not approve the call."""
     question = AskPerson(APPROVAL)
     with question.asking():
         raise error
@@ -42,8 +42,8 @@ def test_failure_of_an_approver_is_an_answer(error):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1)])
-def test_what_ends_the_program_is_no_answer_of_an_approver(error):
-    """Ctrl-C at the question ends the run; it is not taken for a no."""
+def test_interruption_of_an_approver_is_raised(error):
+    """Interruptions are raised and not stored as the approver's answer."""
     question = AskPerson(APPROVAL)
     with pytest.raises(type(error)), question.asking():
         raise error
@@ -54,8 +54,8 @@ def test_what_ends_the_program_is_no_answer_of_an_approver(error):
     ("seconds_left", "text"),
     [(math.inf, "(ToolTimeout: too slow)"), (5.0, "The run reached its time limit")],
 )
-def test_a_timeout_is_the_runs_only_if_its_time_is_limited(seconds_left, text):
-    """A timeout that an approver raises itself is reported as its failure if the run has no time limit."""
+def test_timeout_of_an_approver_without_a_time_limit(seconds_left, text):
+    """An approver's own TimeoutError is its failure if the run has no time limit."""
     question = AskPerson(APPROVAL, seconds_left=seconds_left)
     with question.asking():
         raise ToolTimeout("too slow")

@@ -62,8 +62,8 @@ def check(agent, find_faults):
 
 
 @pytest.mark.for_each("stop", range(EVENTS))
-def test_consumer_that_breaks_out(stop, find_faults):
-    """Leaving a stream after any of its events leaves a valid history."""
+def test_closing_a_stream_leaves_a_valid_history(stop, find_faults):
+    """Closing a stream after any event leaves a valid history."""
     agent = make_agent()
     for index, _ in enumerate(agent.stream("go")):
         if index == stop:
@@ -72,8 +72,8 @@ def test_consumer_that_breaks_out(stop, find_faults):
 
 
 @pytest.mark.for_each("stop", range(EVENTS))
-def test_consumer_that_breaks_out_of_an_awaiting_stream(stop, find_faults):
-    """Closing an awaiting stream after any of its events leaves a valid history at once."""
+def test_closing_an_async_stream_leaves_a_valid_history(stop, find_faults):
+    """Closing an async stream after any event leaves a valid history."""
     agent = make_agent()
 
     async def main():
@@ -91,8 +91,8 @@ def test_consumer_that_breaks_out_of_an_awaiting_stream(stop, find_faults):
 
 @pytest.mark.for_each("stop", range(EVENTS))
 @pytest.mark.for_each("way", ["run", "astream"])
-def test_listener_that_raises(way, stop, find_faults):
-    """A listener that raises at any event fails its run, whose result names the error, and leaves a valid history."""
+def test_listener_that_raises_an_error(way, stop, find_faults):
+    """A listener that raises an error fails the run with that error and leaves a valid history."""
     agent, heard = make_agent(), []
 
     def listen(event):
@@ -134,13 +134,13 @@ def test_cancellation_at_any_moment(ticks, find_faults):
     check(agent, find_faults)
 
 
-def test_every_place_is_tried():
-    """The run that is cut off after each of its events has fewer events than are tried."""
+def test_every_event_is_covered():
+    """The tests above cover every event of the run."""
     assert 30 < len(list(make_agent().stream("go"))) < EVENTS
 
 
-def test_awaiting_stream_that_is_just_left(find_faults):
-    """Leaving an awaiting stream without closing it ends the run as soon as the event loop gets to it."""
+def test_abandoned_async_stream_ends(find_faults):
+    """An async stream that is not closed ends once the event loop finalizes it."""
     agent = make_agent()
 
     async def main():
@@ -153,8 +153,8 @@ def test_awaiting_stream_that_is_just_left(find_faults):
     check(agent, find_faults)
 
 
-def test_cancellation_keeps_finished_results(find_faults):
-    """Of a batch that is cancelled the finished results are kept; the others are told as interrupted."""
+def test_cancellation_stores_finished_results(find_faults):
+    """Cancelling a batch stores the finished results, and the other calls are interrupted."""
     cancelled = []
 
     def quick() -> str:
@@ -187,8 +187,8 @@ def test_cancellation_keeps_finished_results(find_faults):
     check(agent, find_faults)
 
 
-def test_cancellation_during_a_tool_stops_it(find_faults):
-    """Cancelling a run while its tools are awaited cancels them before the run is over."""
+def test_cancellation_stops_async_tools(find_faults):
+    """Cancelling a run cancels its async tools before the run ends."""
     states, started = [], asyncio.Event()
 
     async def endless() -> None:
@@ -216,7 +216,7 @@ def test_cancellation_during_a_tool_stops_it(find_faults):
 
 @pytest.mark.parametrize("protocol", ["chat", "responses"])
 def test_cancellation_during_a_served_stream(protocol, find_faults):
-    """Cancelling a run while a server is streaming its answer leaves nothing of it in the history."""
+    """Cancelling a run during a streamed response adds nothing to the history."""
     with FakeServer(slow("one two three four", between_seconds=0.2)) as server:
         agent = Agent("helper", llm=LLM(base_url=server.base_url, model="any", protocol=protocol))
 
@@ -260,8 +260,8 @@ class WatchedLLM(ScriptedLLM):
             self.closed = True
 
 
-def test_leaving_a_stream_closes_the_models():
-    """Leaving a stream in the middle of an answer closes the model's stream at once, and with it the connection."""
+def test_closing_a_stream_closes_the_stream_of_the_model():
+    """Closing a stream during a response closes the model's stream."""
     llm = WatchedLLM("One two three.")
     events = Agent("helper", llm=llm).stream("go")
     next(event for event in events if isinstance(event, TextDelta))
@@ -269,8 +269,8 @@ def test_leaving_a_stream_closes_the_models():
     assert llm.closed
 
 
-def test_leaving_an_awaiting_stream_closes_the_models():
-    """Closing an awaiting stream in the middle of an answer closes the model's stream before it returns."""
+def test_closing_an_async_stream_closes_the_model_stream():
+    """Closing an async stream during a response closes the model's stream before it returns."""
     llm = WatchedLLM("One two three.")
 
     async def main():
@@ -285,8 +285,8 @@ def test_leaving_an_awaiting_stream_closes_the_models():
     asyncio.run(main())
 
 
-def test_stream_that_is_never_begun_does_nothing():
-    """A stream of which no event is asked for asks no model and leaves no trace."""
+def test_stream_that_is_not_iterated_does_nothing():
+    """A stream that is not iterated sends no request and leaves no trace."""
     agent = make_agent()
     events = agent.stream("go")
     events.close()
@@ -300,8 +300,8 @@ def test_stream_that_is_never_begun_does_nothing():
 @pytest.mark.for_each("is_async", [False, True])
 @pytest.mark.for_each("way", ["run", "arun"])
 @pytest.mark.for_each("count", [1, 3])
-def test_tool_that_ends_the_program(way, is_async, count, ending, find_faults):
-    """A tool that raises SystemExit or KeyboardInterrupt ends the run with it; what was finished is kept."""
+def test_tool_that_exits_ends_the_run(way, is_async, count, ending, find_faults):
+    """A tool that raises SystemExit or KeyboardInterrupt ends the run; finished results are stored."""
     others_done = threading.Barrier(count, timeout=20)
 
     def quick() -> str:
@@ -330,8 +330,8 @@ def test_tool_that_ends_the_program(way, is_async, count, ending, find_faults):
     check(agent, find_faults)
 
 
-def test_calls_that_wait_for_a_thread_are_not_begun():
-    """When a run is cut off, calls for which there was no thread yet never begin."""
+def test_waiting_calls_are_not_started_after_the_end():
+    """Calls that wait for a thread are not started after the run has ended."""
     begun, release = [], threading.Event()
 
     def block(index: int) -> None:
@@ -418,7 +418,7 @@ OFTEN = {("the model", "stream"), ("a tool", "run"), ("an async tool", "astream"
     ],
 )
 def test_ctrl_c(case, way, find_faults):
-    """Ctrl-C ends a run at once with KeyboardInterrupt, keeps what was finished and leaves a valid history."""
+    """Ctrl-C raises KeyboardInterrupt, stores finished results and leaves a valid history."""
     command = [sys.executable, "-c", CHILD, case, way]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
         try:

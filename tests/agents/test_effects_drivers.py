@@ -79,7 +79,7 @@ STORIES = {
 
 
 def tell(agent, way, prompt="go"):
-    """The events of one run, driven in one of the four ways; without streaming, only the result is seen."""
+    """Return the events of one run in one of the four ways; only the result without streaming."""
 
     async def collect():
         try:
@@ -98,7 +98,7 @@ def tell(agent, way, prompt="go"):
 
 
 def plain_call(tool_call):
-    """What a model wished for."""
+    """Return the id, name and arguments of a tool call."""
     return tool_call.id, tool_call.name, tool_call.arguments
 
 
@@ -108,7 +108,7 @@ def plain_finish(finished):
 
 
 def plain(event):
-    """An event without what may differ: the time it took and what a provider keeps for itself."""
+    """Return the event without its duration and provider-specific data."""
     match event:
         case RunStarted(agent, prompt, history):
             return "begun", agent, prompt, history
@@ -127,7 +127,7 @@ def plain(event):
 
 
 def story(agent, way):
-    """What a run tells besides deltas, to listeners and in its history."""
+    """Return the events other than deltas, and the history."""
     heard = []
     agent.listeners.append(heard.append)
     seen = [event for event in tell(agent, way) if not isinstance(event, DELTAS)]
@@ -138,14 +138,14 @@ def story(agent, way):
 
 @functools.cache
 def reference(name):
-    """The story as the blocking driver tells it of a scripted model."""
+    """Return the expected story: that of a blocking run with a scripted model."""
     return story(Agent("helper", TOOLS, max_iterations=3, llm=ScriptedLLM(*STORIES[name])), "run")
 
 
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("name", STORIES)
-def test_scripted_story_is_the_same(name, way, find_faults):
-    """Blocking or awaiting, streamed or not, a run tells the same events and leaves the same history and result."""
+def test_scripted_runs_are_the_same_in_every_way(name, way, find_faults):
+    """Every way to run emits the same events and has the same history and result."""
     told = story(Agent("helper", TOOLS, max_iterations=3, llm=ScriptedLLM(*STORIES[name])), way)
     assert told == reference(name)
     assert find_faults(told[1]) == []
@@ -154,8 +154,8 @@ def test_scripted_story_is_the_same(name, way, find_faults):
 @pytest.mark.for_each("protocol", ["chat", "responses"])
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("name", STORIES)
-def test_served_story_is_the_same(name, way, protocol):
-    """Over both wire protocols, too, a run tells the same events and leaves the same history and result."""
+def test_served_runs_are_the_same_in_every_way(name, way, protocol):
+    """Both protocols emit the same events and have the same history and result."""
     with FakeServer(*STORIES[name]) as server:
         llm = LLM(base_url=server.base_url, model="any", protocol=protocol)
         assert story(Agent("helper", TOOLS, max_iterations=3, llm=llm), way) == reference(name)
@@ -163,8 +163,8 @@ def test_served_story_is_the_same(name, way, protocol):
 
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("protocol", ["chat", "responses"])
-def test_failed_request_is_the_same(protocol, way):
-    """A refusal of the server fails the run in every way, leaves nothing in the history, and can be retried."""
+def test_failed_request_in_every_way_to_run(protocol, way):
+    """In every way to run, a rejected request adds nothing to the history and can be retried."""
     with FakeServer(fail(400, "Bad question."), "Hello.") as server:
         agent = Agent("helper", llm=LLM(base_url=server.base_url, model="any", protocol=protocol))
         result = tell(agent, way)[-1].result
@@ -175,8 +175,8 @@ def test_failed_request_is_the_same(protocol, way):
 
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
-def test_deltas_make_up_the_answer(way):
-    """The streamed pieces of text, reasoning and arguments make up what the response says."""
+def test_deltas_form_the_response(way):
+    """The streamed deltas of text, reasoning and arguments form the response."""
     lines = [say("One two three.", call("add", a=1, b=2), reasoning="Think first."), "Done it is."]
     events = tell(Agent("helper", [add], llm=ScriptedLLM(*lines)), way)
     texts = [event.text for event in events if isinstance(event, TextDelta)]
@@ -189,7 +189,7 @@ def test_deltas_make_up_the_answer(way):
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
 def test_order_of_a_stream(way):
-    """A stream begins with RunStarted, ends with RunFinished, and tells each response after its pieces."""
+    """A stream starts with RunStarted, ends with RunFinished, and has each response after its deltas."""
     events = tell(Agent("helper", llm=ScriptedLLM("Hello there.")), way)
     assert isinstance(events[0], RunStarted)
     assert isinstance(events[-1], RunFinished)
@@ -198,8 +198,8 @@ def test_order_of_a_stream(way):
 
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("is_async", [False, True])
-def test_parallel_calls_run_at_the_same_time(is_async, way):
-    """Eight calls that wait for each other end, whether the tool blocks or awaits."""
+def test_parallel_calls_run_concurrently(is_async, way):
+    """Eight calls that wait for each other finish, whether sync or async."""
     blocking, awaiting = threading.Barrier(8), asyncio.Barrier(8)
 
     def meet(index: int) -> int:
@@ -221,8 +221,8 @@ def test_parallel_calls_run_at_the_same_time(is_async, way):
 
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("function", [wait, await_])
-def test_results_are_in_the_order_asked(function, way):
-    """Calls are reported as they end, and their results are told to the model in the order asked."""
+def test_results_are_in_the_requested_order(function, way):
+    """Calls are reported when they finish, and results are sent in the requested order."""
     seconds = [0.3, 0.15, 0.0]
     calls = [call(function.__name__, index=index, seconds=each) for index, each in enumerate(seconds)]
     llm = ScriptedLLM(calls, "Done.")
@@ -236,7 +236,7 @@ def test_results_are_in_the_order_asked(function, way):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_more_calls_than_threads(way):
-    """A response may wish for more calls than threads are used: all of them run."""
+    """All calls of a response run, even if there are more calls than threads."""
     count = 2 * MOST_THREADS + 1
     agent = Agent("helper", [add], llm=ScriptedLLM([call("add", a=n, b=0) for n in range(count)], "Done."))
     result = tell(agent, way)[-1].result
@@ -244,8 +244,8 @@ def test_more_calls_than_threads(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_calls_at_the_same_time_are_bounded(way):
-    """However many calls a response wishes for, only so many run at the same time, and those really do."""
+def test_concurrent_calls_are_limited(way):
+    """The number of concurrent calls is limited, and that limit is used fully."""
     lock, at_work, most = threading.Lock(), [], []
     together = threading.Barrier(MOST_THREADS)
 
@@ -262,7 +262,7 @@ def test_calls_at_the_same_time_are_bounded(way):
 
 
 def see(note: str) -> str:
-    """Tell what the context says, and change it."""
+    """Return the value of the context variable and change it."""
     place = PLACE.get()
     PLACE.set(note)
     return place
@@ -276,8 +276,8 @@ async def asee(note: str) -> str:
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("function", [see, asee])
 @pytest.mark.for_each("count", [1, 3])
-def test_tools_see_the_context_and_keep_theirs(function, way, count):
-    """A tool sees the caller's context variables; what it sets there neither the caller nor another tool sees."""
+def test_tools_run_in_a_copy_of_the_context(function, way, count):
+    """A tool sees the caller's context variables, and its changes are not visible outside."""
     calls = [call(function.__name__, note=f"tool {n}") for n in range(count)]
     agent = Agent("helper", [function], llm=ScriptedLLM(calls, "Done."))
 
@@ -290,7 +290,7 @@ def test_tools_see_the_context_and_keep_theirs(function, way, count):
 
 
 def test_blocking_run_inside_a_running_loop():
-    """In a notebook or a server the blocking methods work inside a running loop, also with async tools."""
+    """Blocking methods work inside a running event loop, also with async tools."""
     lines = [[call("multiply", a=1, b=2), call("multiply", a=2, b=2)], call("multiply", a=3, b=3), "Done."]
 
     async def cell():
@@ -302,8 +302,8 @@ def test_blocking_run_inside_a_running_loop():
     assert asyncio.run(cell()) == [[2, 4, 9], [2, 4, 9]]
 
 
-def test_awaiting_run_leaves_the_loop_free():
-    """While a blocking tool runs under the awaiting driver, the event loop goes on with other work."""
+def test_blocking_tool_does_not_block_the_event_loop():
+    """A blocking tool does not block the event loop of an async run."""
     ticks = []
 
     async def tick():
@@ -320,8 +320,8 @@ def test_awaiting_run_leaves_the_loop_free():
     assert len(ticks) > 3
 
 
-def test_blocking_run_uses_no_other_thread_than_it_needs():
-    """A run without tools starts no thread."""
+def test_run_without_tools_starts_no_threads():
+    """A run without tools starts no threads."""
     before = threading.active_count()
     Agent("helper", llm=ScriptedLLM("Hello.")).run("go")
     assert threading.active_count() == before
@@ -351,8 +351,8 @@ class PlainLLM(ScriptedLLM):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_that_nobody_was_asked_is_recorded(way, tmp_path):
-    """Where there is no approver, a recording says so, and its replay comes to the same refusal."""
+def test_missing_approver_is_recorded(way, tmp_path):
+    """A recording stores that there was no approver, and its replay denies the call as well."""
     for opened in (record, replay):
         with opened(tmp_path / "trip.cassette"):
             llm = ScriptedLLM(call("erase", a=1, b=1), "Well.")
@@ -362,8 +362,8 @@ def test_that_nobody_was_asked_is_recorded(way, tmp_path):
         assert "There is no approver." in used.result.content
 
 
-def test_stream_need_not_be_a_generator():
-    """A provider may stream from any asynchronous iterator."""
+def test_provider_may_stream_from_any_async_iterator():
+    """A provider may stream from any async iterator."""
     assert tell(Agent("helper", llm=PlainLLM("Hello.")), "astream")[-1].result.output == "Hello."
 
 
@@ -382,7 +382,7 @@ class SilentLLM(ScriptedLLM):
 
 @pytest.mark.parametrize("way", ["stream", "astream"])
 def test_stream_without_an_answer_fails(way):
-    """A stream that ends without a response fails the run, and its pieces are not entered in the history."""
+    """A stream without a final response fails the run and adds nothing to the history."""
     agent = Agent("helper", llm=SilentLLM("Hello there."))
     assert tell(agent, way)[-1].result.status == "failed"
     assert agent.history == []

@@ -57,7 +57,7 @@ def pass_on(output):
 
 
 def test_runs_in_other_processes():
-    """In a process pool each prompt has its result in order; spending, listeners and limits count here."""
+    """A process pool returns results in order; usage, listeners and limits apply as usual."""
     with FakeServer(echo, repeat=True) as server, pool() as executor:
         agent, heard = Agent("echo", default_tools, llm=client_of(server), session=None), []
         agent.on(ResponseReceived, lambda event: heard.append(event.response.text))
@@ -74,8 +74,8 @@ def test_runs_in_other_processes():
         assert len(server.requests) == 7
 
 
-def test_failures_elsewhere_are_results(deadly):
-    """What fails elsewhere comes back with its own error, and a listener that raises here fails its result."""
+def test_failures_in_other_processes_are_results(deadly):
+    """Errors in other processes are returned, and a listener that raises fails its result."""
 
     def sometimes(request):
         text = request.json["messages"][-1]["content"]
@@ -91,8 +91,8 @@ def test_failures_elsewhere_are_results(deadly):
         assert isinstance(results[4].error, ConfigError)
 
 
-def test_killed_worker_loses_nothing(tmp_path, deadly, noted, answer):
-    """After a worker was killed, mapping again goes on: nothing is asked or done twice, and all have their answer."""
+def test_killed_worker_is_resumed_by_mapping_again(tmp_path, deadly, noted, answer):
+    """After a worker process was killed, mapping again completes all prompts without repeated calls."""
     prompts = ["a", "b", "c", "die_once", "d", "e"]
     with FakeServer(answer, repeat=True) as server:
         session = Session.open(tmp_path / "s.db", "trip")
@@ -121,7 +121,7 @@ def was_interrupted(result):
 
 
 def test_killed_worker_without_a_session(deadly, answer):
-    """Without a stored session the result of a killed run says what would have kept it."""
+    """Without a stored session, the error of a killed run recommends one."""
     with FakeServer(answer, repeat=True) as server, pool(1) as executor:
         agent = Agent("worker", [deadly.note, deadly.die_once], llm=client_of(server))
         result = agent.map(["die_once"], executor=executor)[0]
@@ -145,11 +145,11 @@ def cluster():
 
 
 def test_dask_cluster_runs_prompts(tmp_path, cluster):
-    """The same runs go to the processes of a Dask cluster, also with tools that stand in no module."""
+    """A Dask cluster runs prompts, including tools that are not defined in a module."""
     secret = "xyzzy"
 
     def whisper() -> str:
-        """Tell the secret."""
+        """Return the secret."""
         return secret
 
     def answer(request):
@@ -163,7 +163,7 @@ def test_dask_cluster_runs_prompts(tmp_path, cluster):
 
 
 def test_dask_worker_that_dies(tmp_path, cluster, deadly, noted, answer):
-    """When a Dask worker is killed, its run goes on in another one; a run that kills each of them is given up."""
+    """A run is retried when its Dask worker dies, and fails after too many losses."""
     cluster.run(lambda folder=str(tmp_path): __import__("sys").path.insert(0, folder))
     with FakeServer(answer, repeat=True) as server:
         tools = [deadly.note, deadly.die_once, deadly.die_always]
@@ -179,8 +179,8 @@ def test_dask_worker_that_dies(tmp_path, cluster, deadly, noted, answer):
         assert noted() == sorted([*prompts, "die_always"])
 
 
-def test_pickled_agent_is_the_same_agent():
-    """A pickled agent has the same settings; listeners, approvals for later and spending stay behind."""
+def test_pickled_agent_keeps_its_settings():
+    """A pickled agent keeps its settings, but not its listeners, approvals or usage."""
     llm = LLM(base_url="http://127.0.0.1:9", model="any")
     friend = Agent("friend", llm=llm)
     agent = Agent(
@@ -215,8 +215,8 @@ def test_pickled_agent_is_the_same_agent():
         (lambda: agent_with(handoffs=[Agent("y", llm=ScriptedLLM("Hi."))]), "The agent 'y'"),
     ],
 )
-def test_what_cannot_be_sent_is_named(make, words):
-    """What holds something of this process cannot be sent: a ConfigError names it before anything runs."""
+def test_object_that_cannot_be_pickled_is_named(make, words):
+    """An object that cannot be pickled raises ConfigError, which names it, before anything is run."""
     with pool(1) as executor, pytest.raises(ConfigError, match=words):
         make().map(NUMBERS, executor=executor)
 
@@ -227,7 +227,7 @@ def agent_with(**options):
 
 
 def holding(name):
-    """A function of that name that holds what cannot be sent."""
+    """Return a function that holds an object that cannot be pickled."""
     lock = threading.Lock()
 
     def locked(text: str) -> None:
@@ -243,16 +243,16 @@ def holding(name):
     return {"locked": locked, "judge": judge, "decide": decide}[name]
 
 
-def test_conversation_stays_at_home():
-    """A conversation in memory is not sent along, as each run has its own."""
+def test_conversation_is_not_sent_to_other_processes():
+    """The agent's conversation is not sent to other processes."""
     agent = Agent("x", llm=LLM(base_url="http://127.0.0.1:9", model="any"))
     before = len(packed(agent))
     agent.session.append([UserMessage("A long story. " * 1_000)])
     assert abs(len(packed(agent)) - before) < 100
 
 
-def test_policies_above_travel(deadly):
-    """A run that maps in other processes keeps its policy there: what it may not do, nor may its agents."""
+def test_policy_of_the_caller_applies_in_other_processes(deadly):
+    """The caller's policy also applies in other processes."""
 
     def answer(request):
         if request.json["messages"][-1]["role"] == "tool":
@@ -274,16 +274,16 @@ def test_policies_above_travel(deadly):
     assert free.value == "QUIET"
 
 
-def test_nothing_stays_behind_of_a_run_elsewhere():
-    """What bound a run in a worker process binds nothing that the process does afterwards."""
+def test_run_leaves_nothing_behind_in_a_worker_process():
+    """A run leaves no restrictions behind in its worker process."""
     with FakeServer(echo, repeat=True) as server:
         report = run_elsewhere(packed(Agent("echo", llm=client_of(server))), Job(0, "3"), Limits(seconds=60))
     assert "It is 3." in report.saved
     assert LINEAGE.get() is NONE
 
 
-def test_what_is_read_elsewhere_is_known_here(deadly):
-    """Results of a tool that maps in other processes have the labels of what was read there."""
+def test_labels_from_other_processes_are_added(deadly):
+    """Labels of data that was read in another process are added to the result."""
 
     def answer(request):
         return "Done." if request.json["messages"][-1]["role"] == "tool" else call("shout", text="quiet")
@@ -329,8 +329,8 @@ sys.meta_path.insert(0, Hidden())
 
 
 @pytest.mark.parametrize("setup", ["", HIDE_CLOUDPICKLE])
-def test_tools_of_the_main_module_travel(tmp_path, setup):
-    """A program's own tools work in a process pool, with and without cloudpickle."""
+def test_tools_of_the_main_module_can_be_sent(tmp_path, setup):
+    """Tools of the main module work in a process pool, with and without cloudpickle."""
 
     def answer(request):
         last = request.json["messages"][-1]
@@ -365,16 +365,16 @@ except ConfigError as error:
 """
 
 
-def test_functions_from_anywhere_need_cloudpickle(tmp_path):
-    """Without cloudpickle a function inside another cannot be sent, and the error says what would send it."""
+def test_nested_functions_require_cloudpickle(tmp_path):
+    """Without cloudpickle, a nested function raises an error that names the remedy."""
     script = tmp_path / "local.py"
     script.write_text(LOCAL.format(hidden=HIDE_CLOUDPICKLE), "utf-8")
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
     assert install_command("dask") in done.stdout, done.stderr
 
 
-def test_images_travel():
-    """A prompt with a picture is answered elsewhere, too."""
+def test_images_can_be_sent():
+    """A prompt with an image can be run in another process."""
     picture = Image("https://example.org/cat.png")
     with FakeServer("A picture.", repeat=True) as server, pool(1) as executor:
         agent = Agent("viewer", llm=client_of(server))
@@ -390,8 +390,8 @@ def many_words(request):
     return call("string_length", text="x" * used) if used < wanted and request.json.get("tools") else "Done."
 
 
-def test_runs_elsewhere_keep_their_limits_together():
-    """However many run at the same time in other processes, together they take no more than the limits say."""
+def test_runs_in_other_processes_share_limits():
+    """Concurrent runs in other processes do not exceed the shared limits."""
     with FakeServer(many_words, repeat=True) as server, pool() as executor:
         agent = Agent("a", core_tools, llm=client_of(server), max_iterations=50)
         limits = Limits(tool_calls=10)
@@ -403,8 +403,8 @@ def test_runs_elsewhere_keep_their_limits_together():
 
 
 @pytest.mark.parametrize("limits", [Limits(total_tokens=150), Limits(cost=0.00015, unknown_price=Price(1, 1))])
-def test_tokens_and_money_elsewhere_are_parted(limits):
-    """Requests elsewhere are paid from parts of what is left; what a run leaves of its part others get."""
+def test_limits_are_shared_with_other_processes(limits):
+    """Runs in other processes share the limits, and unused parts are returned."""
     with FakeServer(many_words, repeat=True) as server, pool() as executor:
         agent = Agent("a", core_tools.only("string_length"), llm=client_of(server), max_iterations=50)
         results = agent.map(["1"] * 8, 3, executor=executor, limits=limits)

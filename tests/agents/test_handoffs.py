@@ -13,8 +13,8 @@ class Invoice:
     total: int
 
 
-def test_the_instruction_is_private():
-    """Another model reads the description of an agent, never its instruction."""
+def test_instruction_is_not_sent_to_other_models():
+    """The description of an agent is sent to other models, but not its instruction."""
     expert = Agent("expert", instruction="The secret margin is 40 %.", description="Knows\n  prices.")
     plain = Agent("plain", instruction="The secret margin is 40 %.")
     llm = ScriptedLLM("Hi.")
@@ -29,7 +29,7 @@ def test_the_instruction_is_private():
 
 
 def test_values_of_a_typed_worker():
-    """The value of a typed worker's call has its type; the model reads it as JSON."""
+    """The value of a typed worker has its type; the model receives JSON."""
     reader = Agent("reader", llm=ScriptedLLM('{"total": 5}'), output_type=Invoice)
     lead = Agent("lead", [reader], llm=ScriptedLLM(call("reader", request="Read."), "It is 5."))
     result = lead.run("Go.")

@@ -52,28 +52,28 @@ def clerk(*lines, **options):
 
 
 def told(result):
-    """What the calls of a run have come to."""
+    """Return the status of each call of a run."""
     return [used.result.status for used in result.tool_calls]
 
 
 @pytest.mark.parametrize("approve", [ask_owner, ask_owner_afar, Desk(), Desk().__call__, partial(ask_owner_afar)])
-def test_an_approver_is_told_whose_run_it_is(approve):
-    """The same question is answered by who the run belongs to, blocking or awaiting."""
+def test_approver_receives_the_context(approve):
+    """An approver receives the context of the run, also when it is async."""
     agent = clerk(*ASK, *ASK, approve=approve, remember=False)
     assert told(agent.run("Refund 7.", context=Shop("An"))) == ["ok"]
     denied = asyncio.run(agent.arun("Refund 7.", context=Shop("Bo"))).tool_calls[0].result
     assert (denied.status, "Bo does not want clerk to" in denied.error) == ("denied", True)
 
 
-def test_who_answers_later_is_told_too():
-    """The function by which a waiting run is resumed gets the context of that run."""
+def test_approver_passed_to_resume_receives_the_context():
+    """An approver function passed to `resume` receives the context of the run."""
     agent = clerk(*ASK, approve=lambda _: Approval.LATER)
     paused = agent.run("Refund 7.", context=Shop("An"))
     assert told(paused.resume(ask_owner)) == ["ok"]
 
 
-def test_an_agent_that_is_set_to_work_asks_for_the_run_that_did():
-    """The approver of the agent above knows of its own run; what it wants to answer later is a no."""
+def test_approver_of_the_caller_is_used_for_workers():
+    """The caller's approver is used for calls of a worker, with the context of the caller's run."""
     worker = clerk(*ASK)
     boss = Agent("boss", tools=[worker.as_tool()], llm=ScriptedLLM(call("clerk", request="Refund 7."), "Done."))
     boss.approve = ask_owner
@@ -82,8 +82,8 @@ def test_an_agent_that_is_set_to_work_asks_for_the_run_that_did():
     assert "7 is refunded" in messages[-1].content
 
 
-def test_the_agent_that_takes_over_asks_its_own_approver():
-    """After a handoff the name of the agent is that of the one that leads."""
+def test_approver_after_a_handoff():
+    """After a handoff, the approver receives the name of the active agent."""
     heard = []
 
     def note(request, run: RunContext[Shop]):
@@ -97,16 +97,16 @@ def test_the_agent_that_takes_over_asks_its_own_approver():
 
 
 @pytest.mark.parametrize("given", [None, "An"])
-def test_a_run_that_lacks_what_the_approver_needs_does_not_begin(given):
-    """What the run is given is checked before anybody is asked."""
+def test_run_without_the_context_of_the_approver_is_rejected(given):
+    """A run without the context that the approver needs raises ConfigError."""
     agent = clerk("never", approve=ask_owner)
     with pytest.raises(ConfigError, match="The approver needs a Shop as the context of its run"):
         agent.run("Refund 7.", context=given)
     assert agent.llm.requests == []
 
 
-def test_what_was_answered_is_replayed(tmp_path):
-    """A recording holds the answer; the approver is not asked again."""
+def test_recorded_answer_is_replayed(tmp_path):
+    """A replay uses the recorded answer without calling the approver."""
     agent = clerk(*ASK, approve=ask_owner)
     with record(tmp_path / "run.jsonl"):
         agent.run("Refund 7.", context=Shop("An"))
@@ -116,13 +116,13 @@ def test_what_was_answered_is_replayed(tmp_path):
 
 
 @pytest.mark.parametrize("approve", [lambda: True, lambda _request, _other: True, 5])
-def test_what_cannot_be_asked_is_refused(approve):
-    """A function of nothing, or of more than a request and a run, is refused when the agent is made."""
+def test_invalid_approver_is_rejected(approve):
+    """An approver with an invalid signature is rejected when the agent is created."""
     with pytest.raises(ConfigError, match="approve= takes a function from an ApprovalRequest, and maybe a Run"):
         clerk(approve=approve)
 
 
-def test_clients_of_a_server_are_no_run():
-    """An approver that needs a run cannot be asked for clients over MCP."""
+def test_tool_server_rejects_an_approver_with_a_run():
+    """A tool server rejects an approver that needs the context of a run."""
     with pytest.raises(ConfigError, match="MCP clients have no run"):
         ToolServer([refund], approve=ask_owner)

@@ -69,7 +69,7 @@ class Trip:
         self.counts = Counter()
 
     def run(self, way, **order):
-        """Run something in a separate process, and look at what is left; the exit code."""
+        """Run a command in a separate process, inspect the result, and return the exit code."""
         places = {"place": self._place, "session": self._folder.name, "folder": str(self._folder)}
         code = self._program.carry_out(way=way, **places, **order)
         assert code in (0, -signal.SIGKILL)
@@ -88,7 +88,7 @@ class Trip:
         return code
 
     def check_end(self):
-        """The last run ended well, and nothing is left over."""
+        """Check that the last run succeeded and left nothing unfinished."""
         session = self.session
         assert (session.unfinished, session.entries[-1].milestone.status) == ((), "done")
 
@@ -103,7 +103,7 @@ class Trip:
         return path.read_text("utf-8").split("\n")[:-1] if path.exists() else []
 
     def _check_what_is_left(self):
-        """All that was told of is kept, the conversation is valid, and nothing has happened twice."""
+        """Check that all reported results are stored, the history is valid, and no call was repeated."""
         session = self.session
         milestones = [entry.milestone for entry in session.entries]
         assert Counter(self._lines("told")) - Counter(to_line(encode(each)) for each in milestones) == Counter()
@@ -132,7 +132,7 @@ class Trip:
         return {call_id: tool for call_id, tool in begun.items() if call_id not in finished}
 
     def _check_what_was_told(self, unfinished, *, is_resumed):
-        """The model has read of each such call that it was interrupted, or what came when it was repeated."""
+        """Check that the model was informed of each interrupted or repeated call."""
         told = {each.call_id: each.content for each in self.session.messages if isinstance(each, ToolMessage)}
         for call_id, tool in unfinished.items():
             is_repeated = is_resumed and tool == "look"
@@ -151,12 +151,12 @@ def program():
 
 @pytest.fixture
 def new_trip(program, tmp_path, find_faults):
-    """A function that begins another conversation with the program; all are kept in one file."""
+    """Return a function that starts a new conversation with the program; all share one file."""
     return lambda name: Trip(program, tmp_path / name, find_faults)
 
 
 def test_kill_at_any_moment(program, new_trip, record_property):
-    """A run whose process is killed loses nothing that was told of, and makes no finished call again."""
+    """A run whose process is killed keeps its reported results and repeats no finished call."""
     dice, counts, number = random.Random(4), Counter(), 0
     while counts["killed"] < KILLS:
         number += 1
@@ -174,7 +174,7 @@ def test_kill_at_any_moment(program, new_trip, record_property):
 
 @pytest.mark.parametrize("instant", ["before", "after"])
 def test_kill_at_each_entry(instant, new_trip):
-    """A process may die just before or just after anything is written down."""
+    """A process may be killed directly before or after any entry is stored."""
     places = FORK_IN_THE_ROAD if instant == "after" else range(1, ENTRIES + 1)
     for number in places:
         trip = new_trip(f"trip {number} {instant}")
@@ -183,8 +183,8 @@ def test_kill_at_each_entry(instant, new_trip):
         trip.check_end()
 
 
-def test_errand_writes_down_so_many_entries(new_trip):
-    """A run that nobody kills writes each milestone down by itself, so that it can be left behind any of them."""
+def test_errand_stores_each_milestone_separately(new_trip):
+    """A run that is not killed stores each milestone as a separate entry."""
     trip = new_trip("trip")
     trip.run("run", prompt="errand")
     assert len(trip.session.entries) == ENTRIES

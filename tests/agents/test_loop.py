@@ -72,7 +72,7 @@ def play(answers, *, session=None, approval=None, **limits):
 
 
 def kinds(steps):
-    """The names of what was yielded."""
+    """Return the class names of the yielded steps."""
     return [type(step).__name__ for step in steps]
 
 
@@ -83,14 +83,14 @@ def result_of(steps):
 
 
 def test_answer_without_tools():
-    """A plain answer takes one question to the model."""
+    """A plain answer takes one request."""
     steps = play([say("Hello.")])
     assert kinds(steps) == ["RunStarted", "RequestStarted", "AskModel", "ResponseReceived", "RunEnded", "RunFinished"]
     assert result_of(steps).output == "Hello."
 
 
-def test_request_carries_the_agent():
-    """The model is sent the instruction, the history, the prompt and the tools."""
+def test_contents_of_a_request():
+    """A request contains the instruction, history, prompt and tools."""
     session = Session()
     session.append([UserMessage("before"), AssistantMessage("yes")])
     request = play([say("Hello.")], session=session)[2].request
@@ -99,8 +99,8 @@ def test_request_carries_the_agent():
     assert [spec.name for spec in request.tools] == ["add", "erase"]
 
 
-def test_tools_are_used_between_questions():
-    """Tool calls are started, run by the world, entered with their results, and the model is called again."""
+def test_tools_are_run_between_requests():
+    """Tool calls are run, stored with their results, and followed by another request."""
     steps = play([with_ids(say("Adding.", call("add", a=1, b=2))), say("Three.")])
     expected = ["RunStarted", "RequestStarted", "AskModel", "ResponseReceived", "ToolCallStarted", "UseTools"]
     expected += ["RequestStarted", "AskModel", "ResponseReceived", "RunEnded", "RunFinished"]
@@ -111,8 +111,8 @@ def test_tools_are_used_between_questions():
     assert result.usage == Usage(input_tokens=20, output_tokens=10, requests=2)
 
 
-def test_only_allowed_calls_are_handed_out():
-    """The world is asked to run what was allowed, and nothing else."""
+def test_only_allowed_calls_are_run():
+    """Only allowed calls are yielded to be run."""
     wishes = say("", call("add", a=1, b=2), call("nope"), call("add", a="x"), call("erase", a=1, b=1))
     steps = play([with_ids(wishes), say("Done.")])
     (batch,) = [step for step in steps if isinstance(step, UseTools)]
@@ -120,12 +120,12 @@ def test_only_allowed_calls_are_handed_out():
 
 
 def test_no_batch_without_allowed_calls():
-    """When no call may happen the world is not asked to run any."""
+    """No batch is yielded if no call is allowed."""
     assert "UseTools" not in kinds(play([with_ids(say("", call("nope"))), say("Done.")]))
 
 
 def test_approval_is_a_question():
-    """A call above the agent's level is a question to a person, with agent, tool, arguments and decision."""
+    """A call above the level yields a question with the agent, tool, arguments and decision."""
     steps = play([with_ids(say("", call("erase", a=1, b=1))), say("Done.")], approval=True)
     (question,) = [step for step in steps if isinstance(step, AskPerson)]
     asked = question.request
@@ -134,29 +134,29 @@ def test_approval_is_a_question():
     assert result_of(steps).decisions[0].allowed
 
 
-def test_failed_request_enters_nothing():
-    """A failure of the first request leaves the conversation as it was."""
+def test_failed_request_stores_nothing():
+    """A failed first request does not change the conversation."""
     session, error = Session(), RateLimited("Slow down.")
     steps = play([error], session=session)
     assert session.messages == ()
     assert (result_of(steps).status, result_of(steps).error) == ("failed", error)
 
 
-def test_failed_later_request_keeps_what_was_done():
-    """A failure after tools were used keeps their calls and results."""
+def test_failed_later_request_keeps_earlier_results():
+    """A request that fails after tool calls keeps the calls and their results."""
     session = Session()
     play([with_ids(say("", call("add", a=1, b=2))), RateLimited("Slow down.")], session=session)
     assert [type(message) for message in session.messages] == [UserMessage, AssistantMessage, ToolMessage]
 
 
 def test_missing_answer_is_a_bad_response():
-    """A provider that ends without an answer fails the run."""
+    """A provider that returns no answer fails the run."""
     result = result_of(play([None]))
     assert isinstance(result.error, BadResponse)
 
 
-def test_cap_keeps_the_work():
-    """At the cap of iterations the result says so and holds everything done."""
+def test_iteration_limit_keeps_the_results():
+    """A run that reaches its iteration limit keeps its results."""
     wishes = [with_ids(say(f"Try {n}.", call("add", a=n, b=0))) for n in range(3)]
     result = result_of(play([*wishes, say("So far, nothing.")], max_iterations=3))
     assert (result.status, result.limit, result.iterations, result.output) == (
@@ -171,28 +171,28 @@ def test_cap_keeps_the_work():
     assert result.error.result is result
 
 
-def test_answer_cut_at_its_token_limit_is_no_whole_answer():
-    """An answer that was cut at its token limit ends the run as limited, with the text so far."""
+def test_answer_truncated_at_its_token_limit():
+    """An answer truncated at its token limit ends the run with the status `limit`."""
     result = result_of(play([say("Half an", finish_reason="length")]))
     assert (result.status, result.output) == ("limit", "Half an")
     assert "max_tokens" in str(result.error)
 
 
-def test_tool_call_cut_at_its_token_limit_is_told():
-    """A tool call that was cut at the token limit is refused like any malformed call, and the run goes on."""
+def test_tool_call_truncated_at_its_token_limit():
+    """A tool call truncated at the token limit fails as malformed, and the run continues."""
     cut_call = say("", ToolCall("id0", "add", '{"a": 1, "b'), finish_reason="length")
     result = result_of(play([cut_call, say("Again.")]))
     assert (result.status, result.tool_calls[0].result.status) == ("done", "failed")
 
 
 def test_output_is_the_last_text():
-    """A model that says all it has to say beside its tool calls, and then nothing, has still answered."""
+    """If the final response is empty, the output is the text of the response before it."""
     steps = play([with_ids(say("It is three.", call("add", a=1, b=2))), say("")])
     assert result_of(steps).output == "It is three."
 
 
-def test_closing_midway_enters_a_valid_piece():
-    """A loop that is closed where tools were to run has entered the prompt, the calls and one result for each."""
+def test_closing_the_loop_stores_a_valid_history():
+    """A loop closed before tools run stores the prompt, the calls and one result for each."""
     session = Session()
     playing = loop(session)
     steps = playing.begin("go")
@@ -209,8 +209,8 @@ def test_closing_midway_enters_a_valid_piece():
     assert "No tool is named" in told[3].content
 
 
-def test_history_is_entered_before_the_end_is_told():
-    """Whoever hears that the run has finished finds it in the history."""
+def test_history_is_updated_before_the_end_is_reported():
+    """A finished run is in the history when RunFinished is emitted."""
     agent = Agent("helper", llm=ScriptedLLM("Hello."))
     heard = []
     agent.on(RunFinished, lambda event: heard.append(agent.messages == event.result.messages))

@@ -42,8 +42,8 @@ def clerk(file, *lines, **options):
     return Agent.from_file(file, tools=[lend], llm=ScriptedLLM(*lines), workspace=file.parent, **options)
 
 
-def test_a_manifesto_runs_as_it_is(file):
-    """The tools that the text lists are offered under their names, and called as text, one in each response."""
+def test_manifesto_runs_unchanged(file):
+    """The tools in a manifesto are offered by name and called as text, one per response."""
     agent = clerk(
         file,
         "<TOOL: READ_README></TOOL>",
@@ -72,14 +72,14 @@ def test_questions_pause_the_run(file):
     assert paused.resume("Emma").output == "Bye."
 
 
-def test_end_without_words(file):
-    """A run that told the person nothing ends with the text of the model, or with an empty answer."""
+def test_end_without_a_message(file):
+    """A run that sent no message ends with the text of the model, or with an empty answer."""
     assert clerk(file, "Bye. <TOOL: END_RUN></TOOL>").run("Hello.").output == "Bye."
     assert clerk(file, "<TOOL: END_RUN></TOOL>", session=None).run("Hello.").output == ""
 
 
-def test_memory_is_the_start_of_the_context(file):
-    """A file `memory` beside the manifesto follows the instruction."""
+def test_memory_file_is_appended_to_the_instruction(file):
+    """The contents of the file `memory` are appended to the instruction."""
     (file.parent / "memory").write_text("The library closes at 6 pm.\n")
     assert clerk(file).instruction.endswith("\n\nThe library closes at 6 pm.")
     (file.parent / "memory").write_bytes(b"\xff\xfe\xfa")
@@ -94,8 +94,8 @@ def test_memory_is_the_start_of_the_context(file):
         ("SERCH", "line 2: No tool is named 'SERCH'. Did you mean 'SEARCH'?"),
     ],
 )
-def test_names_that_nothing_provides(file, name, text):
-    """A name without a tool is an error with its line."""
+def test_unknown_names_are_rejected(file, name, text):
+    """An unknown tool name raises an error with its line."""
     file.write_text(f"You are a bird.\n<TOOL: {name}>where</TOOL>\n")
     with pytest.raises(ConfigError) as raised:
         Agent.from_file(file)
@@ -106,15 +106,15 @@ def test_names_that_nothing_provides(file, name, text):
     ("name", "real"), [("SEARCH", "input"), ("OPEN_URL", "input"), ("search_files", "input"), ("wikipedia", "input")]
 )
 def test_names_and_inputs(file, name, real):
-    """The tools of the fixed names, and shipped ones, take one string."""
+    """Predefined and shipped tools take one string."""
     file.write_text(f"Look things up.\n<TOOL: {name}>what</TOOL>\n")
     (tool,) = Agent.from_file(file, workspace=file.parent).tools.within(Agent("x", workspace=file.parent).workspace)
     assert (tool.name, list(tool.spec.parameters["properties"])) == (name, [real])
     assert next(iter(tool.check({real: "a"}).values())) == "a"
 
 
-def test_placeholders_are_no_tools():
-    """The form of a call, as a text explains it, lists no tool."""
+def test_placeholders_are_not_tools():
+    """A placeholder that explains the form of a call is not listed as a tool."""
     assert tools_listed_in("<TOOL: NAME>input</TOOL>\n<TOOL:Search>x</TOOL><TOOL: Search>") == {"Search": 1}
 
 

@@ -50,7 +50,7 @@ def asking(window=None, llm=ScriptedLLM, exchanges=0, **limits):
 
 
 def play(steps, *answers):
-    """What the steps yield, with these answers of a model, and what they return."""
+    """Return the yielded steps and the return value, with the given answers of a model."""
     answers, told = iter(answers), []
     while True:
         try:
@@ -67,8 +67,8 @@ def too_long(limit_tokens=None):
     return Rejected("Too long.", status=400, code="context_length_exceeded", limit_tokens=limit_tokens)
 
 
-def test_request_holds_all_that_was_said():
-    """A request carries the instruction, the conversation, the prompt and the tools; an order comes with no tools."""
+def test_contents_of_a_request():
+    """A request has the instruction, history, prompt and tools; one with an order has no tools."""
     given = asking(exchanges=1)
     _, request = play(given.request())
     assert [type(message) for message in request.messages] == [UserMessage, AssistantMessage, UserMessage]
@@ -87,8 +87,8 @@ def test_request_holds_all_that_was_said():
         (BadResponse("The stream was cut."), False),
     ],
 )
-def test_what_a_failed_request_took(error, is_given_back):
-    """A request that the server refused took nothing; one that was cut off may have taken all that was set aside."""
+def test_usage_of_a_failed_request(error, is_given_back):
+    """A rejected request uses nothing; one that was cut off counts with its whole reservation."""
     given = asking(output_tokens=1_000)
     _, request = play(given.request())
     told, answer = play(given.ask(request, given.reserve(request)), error)
@@ -98,8 +98,8 @@ def test_what_a_failed_request_took(error, is_given_back):
     assert (given.budget.spent.output_tokens == 0) == is_given_back
 
 
-def test_each_attempt_that_nobody_answered_may_have_taken_all():
-    """A request that was sent three times in vain may have taken three times what was set aside for it."""
+def test_unanswered_attempts_count_as_the_maximum():
+    """Each unanswered attempt counts with the whole reservation."""
     given = asking(output_tokens=10_000)
     _, request = play(given.request())
     reservation = given.reserve(request)
@@ -112,15 +112,15 @@ def test_each_attempt_that_nobody_answered_may_have_taken_all():
 
 
 def test_missing_answer_is_a_bad_response():
-    """A provider that ends without an answer has given none."""
+    """A provider that returns no answer raises BadResponse."""
     given = asking()
     _, request = play(given.request())
     _, answer = play(given.ask(request, given.reserve(request)), None)
     assert isinstance(answer, BadResponse)
 
 
-def test_limit_that_narrowed_an_answer_is_remembered():
-    """After an answer it is known which limit left it less room than it would have had."""
+def test_limit_that_reduced_the_answer_is_stored():
+    """After an answer, the limit that reduced its length is known."""
     for limits, name in (({"output_tokens": 100}, "output_tokens"), ({}, None)):
         given = asking(**limits)
         _, request = play(given.request())
@@ -128,8 +128,8 @@ def test_limit_that_narrowed_an_answer_is_remembered():
         assert (given.narrowed and given.narrowed.limit) == name
 
 
-def test_too_long_is_tried_shorter():
-    """A request that is too long is sent again, each time shorter, and three times at most."""
+def test_request_that_is_too_long_is_shortened():
+    """A request that is too long is shortened and sent again up to three times."""
     given = asking(exchanges=60)
     _, request = play(given.request())
     told, answer = play(given.ask(request, given.reserve(request)), *[too_long()] * 3, say("Here."))
@@ -146,8 +146,8 @@ def asking_again(given):
     return given.ask(request, given.reserve(request))
 
 
-def test_what_cannot_be_made_shorter_is_sent_once():
-    """A prompt that is too long by itself is not sent again as it was, and nothing stays set aside for it."""
+def test_prompt_that_is_too_long_is_sent_once():
+    """A prompt that is too long is not sent again, and its reservation is released."""
     given = asking(input_tokens=1_000)
     _, request = play(given.request())
     told, answer = play(given.ask(request, given.reserve(request)), too_long())
@@ -156,8 +156,8 @@ def test_what_cannot_be_made_shorter_is_sent_once():
     assert given.budget.spent.input_tokens == 0
 
 
-def test_too_long_and_out_of_time():
-    """A shorter request is not sent when a limit forbids it; the answer is then the refusal."""
+def test_shortened_request_beyond_a_limit():
+    """A shortened request is not sent if a limit forbids it, and the rejection is returned."""
     given = asking(exchanges=60, output_tokens=1_000)
     _, request = play(given.request())
     steps = given.ask(request, given.reserve(request))
@@ -169,8 +169,8 @@ def test_too_long_and_out_of_time():
     assert answer.is_too_long
 
 
-def test_settled_by_what_was_served():
-    """What an answer cost is reckoned by the price of the model that served it, else of the one that was asked."""
+def test_cost_uses_the_price_of_the_serving_model():
+    """The cost uses the price of the model that answered, or else of the model that was asked."""
 
     class Known(ScriptedLLM):
         """A model whose price is known."""
@@ -188,8 +188,8 @@ def test_settled_by_what_was_served():
         assert given.budget.spent.dollars == pytest.approx(dollars)
 
 
-def test_length_in_a_window_that_was_learnt():
-    """A length that the user chose comes first; else an answer may take a quarter of the window that was learnt."""
+def test_maximum_answer_in_a_known_window():
+    """The default maximum answer is a quarter of the known window; the user's length is preferred."""
     given = asking(output_tokens=100_000)
     _, request = play(given.request())
     assert given.reserve(request).max_tokens == 16_384
@@ -199,8 +199,8 @@ def test_length_in_a_window_that_was_learnt():
     assert asking(llm=lambda: chosen, output_tokens=100).reserve(request).max_tokens == 50
 
 
-def test_what_hosted_tools_have_read_teaches_nothing_of_the_request():
-    """A server counts what its own tools have found as input, which says nothing of how long the request was."""
+def test_hosted_tools_do_not_affect_the_token_estimate():
+    """Input tokens of hosted tools do not affect the token estimate."""
     used = HostedUse(ToolCall("srv", "web_search", "{}"))
     for hosted, is_learnt in (((), True), ((used,), False)):
         given = asking()
@@ -213,8 +213,8 @@ def test_what_hosted_tools_have_read_teaches_nothing_of_the_request():
         assert (given.plan.room.tokens(request) > before) == is_learnt
 
 
-def test_summary_is_asked_for_and_told():
-    """A conversation without room is summarised first; what came to nothing is told with what it took."""
+def test_summary_is_requested_and_reported():
+    """A conversation that does not fit is summarised first; an empty summary is reported as well."""
     for text, covered in (("They spoke.", True), ("", False)):
         given = asking(Window(tokens=1_000, summarise=True), exchanges=20)
         told, request = play(given.request(), say(text))
@@ -223,8 +223,8 @@ def test_summary_is_asked_for_and_told():
         assert ("They spoke." in str(request.messages)) == covered
 
 
-def test_summary_that_a_limit_forbids_is_not_asked_for():
-    """When there is no room for a summary under the limits, the conversation is just shortened."""
+def test_summary_beyond_the_limits_is_not_requested():
+    """If the limits leave no room for a summary, the conversation is truncated."""
     given = asking(Window(tokens=1_000, summarise=True), exchanges=20, output_tokens=5)
     told, request = play(given.request())
     assert told == []
@@ -232,16 +232,16 @@ def test_summary_that_a_limit_forbids_is_not_asked_for():
     assert isinstance(given.reserve(request), LimitReached)
 
 
-def test_summary_that_the_model_fails_to_write_is_done_without():
-    """When the request for a summary fails, that is told, and the conversation is just shortened."""
+def test_failed_summary_truncates_the_conversation():
+    """If the request for a summary fails, the conversation is truncated."""
     given = asking(Window(tokens=1_000, summarise=True), exchanges=20)
     told, request = play(given.request(), RateLimited("Slow down.", status=429))
     assert [type(step) for step in told] == [AskModel, RequestFailed]
     assert "left out here" in str(request.messages)
 
 
-def test_tool_that_reads_on_is_made_once():
-    """The tool that reads on is offered when something was left out, and is the same one all along."""
+def test_read_more_tool_is_created_once():
+    """`read_more` is offered after output was omitted, and is created once."""
     given = asking(Window(tokens=700, keep_results=0), exchanges=1)
     _, before = play(given.request())
     for number in range(4):

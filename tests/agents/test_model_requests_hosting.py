@@ -16,7 +16,7 @@ USED = HostedUse(ToolCall("ws_1", "web_search", '{"query": "rain in Hue"}'))
 
 
 def told(text, *uses):
-    """An answer for which the provider has used tools of its own."""
+    """Return an answer for which the provider used its own tools."""
     return Response(AssistantMessage(text), hosted=uses)
 
 
@@ -42,8 +42,8 @@ def offered(llm):
     return [[spec.name for spec in request.tools] for request in llm.requests]
 
 
-def test_what_the_provider_has_done_stands_among_the_tool_calls():
-    """Each use has the judgment under which the tool was offered, and counts as read."""
+def test_hosted_tool_uses_are_among_the_tool_calls():
+    """A provider's tool use is listed with its decision, and its labels apply to the answer."""
     llm = ScriptedLLM(told("It rains.", USED))
     result = Agent("reporter", [SEARCH], llm=llm).run("Does it rain in Hue?")
     (used,) = result.tool_calls
@@ -53,22 +53,22 @@ def test_what_the_provider_has_done_stands_among_the_tool_calls():
     assert [message.labels for message in result.messages[1:]] == [used.result.labels]
 
 
-def test_the_sources_of_a_search_are_its_value():
-    """A program can show where an answer is from."""
+def test_sources_of_a_search_are_its_value():
+    """The value of a hosted search is its sources."""
     page = {"url": "https://who.int", "title": "Health"}
     llm = ScriptedLLM(told("It rains.", HostedUse(USED.call, sources=(page,))))
     assert Agent("reporter", [SEARCH], llm=llm).run("Does it rain?").values("web_search") == [[page]]
 
 
-def test_a_use_that_failed_says_so():
-    """What the provider says of a failure is the error of the call."""
+def test_failed_hosted_use_has_an_error():
+    """A failed hosted tool use has the provider's error."""
     llm = ScriptedLLM(told("I do not know.", HostedUse(USED.call, "The provider could not use web_search: too many.")))
     (used,) = Agent("reporter", [SEARCH], llm=llm).run("Does it rain?").tool_calls
     assert (used.result.status, used.result.error) == ("failed", "The provider could not use web_search: too many.")
 
 
-def test_uses_without_an_id_are_told_apart(tmp_path):
-    """Each is kept in the session, also where the provider gives them no ids."""
+def test_hosted_uses_without_an_id_are_distinguished(tmp_path):
+    """Hosted uses without an id are stored separately in the session."""
     nameless = HostedUse(ToolCall("", "web_search", "{}"))
     llm = ScriptedLLM(told("One.", nameless, nameless), told("Two.", nameless))
     agent = Agent("reporter", [SEARCH], llm=llm, session="talk")
@@ -87,8 +87,8 @@ def test_uses_without_an_id_are_told_apart(tmp_path):
         ({"policy": Policy("network", [Rule("ask", "web_search", {"query": {"said": False}})])}, "ask web_search"),
     ],
 )
-def test_a_tool_that_may_not_be_used_is_not_offered(options, rule):
-    """The request lacks it, and the result says once why, however many requests there are."""
+def test_denied_hosted_tool_is_not_offered(options, rule):
+    """A denied hosted tool is not offered, and its denial is reported once per run."""
     llm = ScriptedLLM(call("add", a=1, b=2), "I cannot search.")
     result = Agent("reporter", [SEARCH, add], llm=llm, **options).run("Does it rain?")
     assert offered(llm) == [["add"], ["add"]]
@@ -108,8 +108,8 @@ def test_a_tool_that_may_not_be_used_is_not_offered(options, rule):
         ({"query": "rain"}, 1, [[], []]),
     ],
 )
-def test_a_person_is_asked_once_in_a_run(answer, asked, names):
-    """A yes and a no hold for all requests of the run; what would have to wait is a no."""
+def test_approval_of_a_hosted_tool_is_requested_once(answer, asked, names):
+    """An approval request for a hosted tool applies to the whole run; deferring denies it."""
     questions = []
 
     def approve(request):
@@ -122,8 +122,8 @@ def test_a_person_is_asked_once_in_a_run(answer, asked, names):
     assert "an approval applies to this run" in questions[0]
 
 
-def test_a_yes_is_for_the_agent_that_was_asked_about():
-    """The agent that a conversation is handed to must ask for its own tool."""
+def test_approval_of_a_hosted_tool_is_for_one_agent():
+    """An approval of a hosted tool does not apply to a handoff target."""
     questions = []
 
     def approve(request):
@@ -136,24 +136,24 @@ def test_a_yes_is_for_the_agent_that_was_asked_about():
     assert (result.output, questions) == ("Done.", ["first", "second"])
 
 
-def test_a_search_cannot_be_approved_with_other_arguments():
-    """A person who narrows a search is told that nobody can, rather than that it was approved."""
+def test_hosted_tool_cannot_be_approved_with_other_arguments():
+    """A hosted tool cannot be approved with other arguments."""
     llm = ScriptedLLM("I cannot search.")
     agent = Agent("reporter", [SEARCH], llm=llm, safety="safe", approve=lambda _: {"query": "rain"})
     (withheld,) = agent.run("Does it rain?").tool_calls
     assert "The arguments of a tool that the provider runs cannot be changed" in withheld.result.error
 
 
-def test_a_rule_that_allows_some_searches_allows_none_unseen():
-    """What would be searched for is not known before, so that the safety level decides."""
+def test_allow_rule_with_a_test_does_not_allow_a_search():
+    """A rule with an argument test does not allow a hosted search, as its query is unknown."""
     llm = ScriptedLLM("I cannot search.")
     policy = Policy("safe", [Rule("allow", "web_search", {"query": {"contains": "rain"}})])
     (withheld,) = Agent("reporter", [SEARCH], llm=llm, policy=policy).run("Does it rain?").tool_calls
     assert withheld.result.decision.rule == "safety-level"
 
 
-def test_what_is_withheld_from_one_agent_is_not_taken_from_the_next():
-    """A function of the same name, of the agent that the conversation is handed to, is offered."""
+def test_denied_hosted_tool_does_not_affect_the_next_agent():
+    """After a handoff, a function with the name of a denied hosted tool is offered."""
 
     def web_search(query: str) -> str:
         """Search the web."""
@@ -168,16 +168,16 @@ def test_what_is_withheld_from_one_agent_is_not_taken_from_the_next():
     assert result.tool_calls[-1].result.decision is None
 
 
-def test_what_was_offered_to_one_agent_excuses_no_use_of_the_next():
-    """A use that nobody has declared is told without the decision that another agent's tool had got."""
+def test_undeclared_hosted_use_after_a_handoff():
+    """After a handoff, a hosted use that the second agent does not declare has no decision."""
     second = Agent("second", llm=ScriptedLLM(told("Done.", USED)))
     first = Agent("first", [SEARCH], llm=ScriptedLLM(call("hand_off_to_second")), handoffs=[second])
     used = first.run("Does it rain?").tool_calls[-1]
     assert (used.call, used.result.decision, used.result.labels) == (USED.call, None, {Label.UNTRUSTED})
 
 
-def test_an_approval_for_good_holds_in_the_next_run():
-    """Who answers always is not asked again."""
+def test_permanent_approval_of_a_hosted_tool():
+    """A permanent approval of a hosted tool applies to the next run."""
     questions = []
     llm = ScriptedLLM("One.", "Two.")
     agent = Agent(
@@ -192,16 +192,16 @@ def test_an_approval_for_good_holds_in_the_next_run():
     assert (len(questions), offered(llm)) == (1, [["web_search"], ["web_search"]])
 
 
-def test_nothing_is_searched_once_private_data_and_a_strangers_text_were_read():
-    """What a provider searches for could carry out what was read, so that it is offered no further search."""
+def test_no_search_after_private_and_untrusted_data():
+    """A hosted search is not offered after private and untrusted data were read."""
     llm = ScriptedLLM(Response(AssistantMessage("", (call("diary"),)), "tool_calls", hosted=(USED,)), "Dentist.")
     result = Agent("reporter", [SEARCH, diary], llm=llm).run("When is my dentist, and will it rain?")
     assert offered(llm) == [["web_search", "diary"], ["diary"]]
     assert [decision.rule for decision in result.decisions if decision.denied] == ["flow"]
 
 
-def test_nothing_is_searched_after_private_data_alone():
-    """Within one answer the provider could read a stranger's orders and follow them, which nobody could stop."""
+def test_no_search_after_private_data():
+    """A hosted search is not offered after private data was read, as its results are untrusted."""
     llm = ScriptedLLM(call("diary"), "Dentist.")
     result = Agent("reporter", [SEARCH, diary], llm=llm).run("When is my dentist?")
     assert offered(llm) == [["web_search", "diary"], ["diary"]]
@@ -210,15 +210,15 @@ def test_nothing_is_searched_after_private_data_alone():
     assert "untrusted text (by the call itself)" in reason
 
 
-def test_code_at_the_provider_goes_on_after_private_data():
-    """What reaches nobody else cannot carry anything out."""
+def test_code_execution_is_offered_after_private_data():
+    """Hosted code execution is still offered after private data was read."""
     llm = ScriptedLLM(call("diary"), "Dentist.")
     Agent("reporter", [HostedTool("code_execution"), diary], llm=llm).run("When is my dentist?")
     assert offered(llm) == [["code_execution", "diary"]] * 2
 
 
-def test_what_a_search_brings_counts_for_other_calls():
-    """After a search by the provider and private data, sending something must be asked for."""
+def test_hosted_search_is_considered_by_the_flow_rule():
+    """Results of a hosted search count as untrusted in the flow rule."""
     llm = ScriptedLLM(
         Response(AssistantMessage("", (call("diary"),)), "tool_calls", hosted=(USED,)),
         call("send", text="dentist"),
@@ -230,30 +230,30 @@ def test_what_a_search_brings_counts_for_other_calls():
     assert "a tool that the provider has used" in refused.decision.reason
 
 
-def test_a_tool_that_nobody_declared_counts_as_a_strangers_text():
-    """A search that was asked for among the LLM's settings is labelled all the same."""
+def test_undeclared_hosted_tool_is_untrusted():
+    """A hosted use of an undeclared tool is labelled untrusted."""
     result = Agent("reporter", llm=ScriptedLLM(told("It rains.", USED))).run("Does it rain?")
     (used,) = result.tool_calls
     assert (result.messages[-1].labels, used.result.decision) == ({Label.UNTRUSTED}, None)
 
 
-def test_what_was_read_counts_for_the_agent_above():
-    """An agent that is a tool of another one tells it what its provider has brought."""
+def test_labels_of_hosted_uses_apply_to_the_outer_agent():
+    """The result of an agent used as a tool has the labels of its hosted uses."""
     below = Agent("reporter", [SEARCH], llm=ScriptedLLM(told("It rains.", USED)))
     llm = ScriptedLLM(call("reporter", request="Does it rain?"), "It does.")
     result = Agent("clerk", [below.as_tool()], llm=llm).run("Does it rain?")
     assert result.tool_calls[0].result.labels == {Label.UNTRUSTED}
 
 
-def test_listeners_hear_of_each_use():
-    """A use is an event, before the response that it belongs to."""
+def test_listeners_receive_hosted_uses():
+    """Each hosted use is emitted as an event before its response."""
     llm = ScriptedLLM(told("It rains.", USED))
     names = [type(event).__name__ for event in Agent("reporter", [SEARCH], llm=llm).stream("Does it rain?")]
     assert names.index("HostedCallFinished") < names.index("ResponseReceived")
 
 
-def test_a_session_knows_what_was_used_and_read(tmp_path):
-    """Another agent that goes on with the conversation is bound by what the first one's provider has brought."""
+def test_session_stores_the_labels_of_hosted_uses(tmp_path):
+    """The flow rule considers hosted uses of another agent in the same session."""
     first = Agent("reporter", [SEARCH], llm=ScriptedLLM(told("It rains.", USED)), session="talk")
     first.run("Does it rain?")
     llm = ScriptedLLM(call("diary"), call("send", text="Monday: dentist."), "No.")
@@ -261,15 +261,15 @@ def test_a_session_knows_what_was_used_and_read(tmp_path):
     assert [used.result.status for used in result.tool_calls] == ["ok", "denied"]
 
 
-def test_a_dry_run_may_search():
-    """Nothing is changed by it."""
+def test_hosted_search_is_allowed_in_a_dry_run():
+    """A hosted search is allowed in a dry run."""
     llm = ScriptedLLM(told("It rains.", USED))
     Agent("reporter", [SEARCH], llm=llm, dry_run=True).run("Does it rain?")
     assert offered(llm) == [["web_search"]]
 
 
-def test_a_result_can_be_saved_with_its_uses():
-    """What waits or was cut off goes on elsewhere with all that was read."""
+def test_saved_run_contains_hosted_uses():
+    """A saved run contains its hosted uses and can be resumed."""
     llm = ScriptedLLM(
         Response(AssistantMessage("", (call("send", text="hello"),)), "tool_calls", hosted=(USED,)), "Sent."
     )

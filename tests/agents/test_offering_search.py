@@ -7,7 +7,7 @@ from agentkit.agents.model_requests import tools_that_fit
 
 
 def tool(name, description, **parameters):
-    """A tool of somebody else; parameters by name, with what is said of them."""
+    """Return a tool with the given parameters and their descriptions."""
     properties = {key: {"type": "string", "description": text} for key, text in parameters.items()}
     return Tool.from_schema(name, description, {"type": "object", "properties": properties}, lambda **_: "")
 
@@ -38,19 +38,19 @@ TOOLS = [
         ("đường", "find_route"),
     ],
 )
-def test_the_tool_that_fits_best_comes_first(query, first):
-    """A tool is found by the words of its name, description and parameters, in any form, with or without accents."""
+def test_best_matching_tool_comes_first(query, first):
+    """Tools are found by words of their name, description and parameters, ignoring accents."""
     assert tools_that_fit(query, TOOLS)[0].name == first
 
 
 @pytest.mark.parametrize("query", ["", "   ", "*", '" OR name : "', "weather", "\0", "\ud800"])
-def test_nothing_is_found_where_no_word_is_shared(query):
-    """Words that no tool has find nothing, and what is no word is not searched for."""
+def test_search_without_matching_words_finds_nothing(query):
+    """A query without matching words finds no tools."""
     assert tools_that_fit(query, TOOLS) == []
 
 
-def test_fields_inside_of_parameters_are_searched():
-    """What is said of a field counts, however deep it is, and a schema of any size is read in time."""
+def test_nested_fields_of_parameters_are_searched():
+    """Nested field descriptions are searched, and a large schema is handled in time."""
     deep = {"description": "a harpsichord"}
     for _ in range(20):
         deep = {"type": "array", "items": {"type": "object", "properties": {"part": deep}}}

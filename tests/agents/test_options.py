@@ -15,8 +15,8 @@ from agentkit import LLM, Agent, ConfigError, NoProvider, Policy, core_tools
         ({"xyz": 1}, "It takes: name, tools, instruction, max_iterations, llm, model,"),
     ],
 )
-def test_unknown_argument_says_what_was_meant(given, meant):
-    """An argument that Agent does not take gets the one that was meant, if it is similar to one."""
+def test_unknown_argument_suggests_a_similar_one(given, meant):
+    """An unknown argument raises TypeError, which suggests a similar argument."""
     with pytest.raises(TypeError) as raised:
         Agent("helper", **given)
     assert f"Agent() takes no argument {next(iter(given))}=. {meant}" in str(raised.value)
@@ -38,22 +38,22 @@ def test_unknown_argument_says_what_was_meant(given, meant):
         ({"limits": {"cost": 1}}, "limits= takes Limits(...). Got {'cost': 1}."),
     ],
 )
-def test_wrong_value_says_what_is_taken(given, wanted):
-    """A value that an argument of Agent cannot take is a ConfigError that says what it takes."""
+def test_invalid_value_names_the_accepted_type(given, wanted):
+    """An invalid value raises ConfigError, which says what the argument takes."""
     with pytest.raises(ConfigError) as raised:
         Agent(**{"name": "helper", **given})
     assert wanted in str(raised.value)
 
 
-def test_model_in_the_place_of_the_provider_is_told():
-    """The name of a model given first, where the provider stands, is answered with model=."""
+def test_model_name_as_the_provider_is_reported():
+    """A model name passed as the provider raises NoProvider, which mentions `model=`."""
     with pytest.raises(NoProvider, match="The name of a model goes into model="):
         LLM("qwen3-coder")
 
 
 @pytest.mark.parametrize("name", ["provider", "model", "api_key", "azure_endpoint", "base_url"])
-def test_what_is_no_text_is_refused(name):
-    """A number where LLM takes a text is a ConfigError that does not repeat it, as it may be a key."""
+def test_value_that_is_not_a_string_is_rejected(name):
+    """A value that is not a string raises ConfigError, which does not contain the value."""
     with pytest.raises(ConfigError, match=r"must be strings, as in LLM\(model=.*Got int") as raised:
         LLM(**{name: 123456789})
     assert "123456789" not in str(raised.value)
@@ -61,7 +61,7 @@ def test_what_is_no_text_is_refused(name):
 
 @pytest.mark.parametrize("prompt", ["", " \n"])
 def test_empty_prompt(prompt):
-    """An empty prompt is refused before the run, also within a batch."""
+    """An empty prompt is rejected before the run, also in a map."""
     helper = Agent("helper", llm=LLM(base_url="http://127.0.0.1:9/v1", model="m"))
     for run in (helper.run, helper, helper.stream_text, helper.stream):
         with pytest.raises(ConfigError, match="The prompt is empty"):

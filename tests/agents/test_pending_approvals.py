@@ -36,8 +36,8 @@ def writer(*lines, tools=(write_file_tool,), **options):
 
 @pytest.mark.parametrize("by_text", [True, False])
 @pytest.mark.parametrize("answers", [True, {"call_1_1": Approval.RUN}, lambda _: True])
-def test_approval_is_for_the_folder_it_was_asked_in(tmp_path, by_text, answers):
-    """An agent that works in another folder cannot use an approval; one that works in the same folder can, after it."""
+def test_approval_applies_to_its_folder(tmp_path, by_text, answers):
+    """An approval applies only to an agent in the folder of the request."""
     here, there, place = folder(tmp_path, "d1"), folder(tmp_path, "d2"), tmp_path / "sessions.db"
     paused = writer(WRITE, session=Session.open(place, "x"), approve=later, workspace=here).run("Write.")
     saved = paused.to_json() if by_text else None
@@ -53,8 +53,8 @@ def test_approval_is_for_the_folder_it_was_asked_in(tmp_path, by_text, answers):
     assert list(there.iterdir()) == []
 
 
-def test_approval_given_before_a_kill_is_for_the_folder_it_was_asked_in(tmp_path):
-    """What was approved before the process died is not carried out in another folder, either."""
+def test_stored_approval_applies_to_its_folder(tmp_path):
+    """An approval stored before a kill is not applied in another folder."""
     here, there, session = folder(tmp_path, "d1"), folder(tmp_path, "d2"), Session.open(tmp_path / "sessions.db", "x")
     paused = writer(WRITE, session=session, approve=later, workspace=here).run("Write.")
     killed = session.reopen(paused.run_id)
@@ -67,8 +67,8 @@ def test_approval_given_before_a_kill_is_for_the_folder_it_was_asked_in(tmp_path
     assert list(there.iterdir()) == []
 
 
-def test_words_are_for_any_folder(tmp_path):
-    """A call that waits for words gets them wherever the agent works."""
+def test_question_can_be_answered_in_any_folder(tmp_path):
+    """A question can be answered in any folder."""
     here, there = folder(tmp_path, "d1"), folder(tmp_path, "d2")
     asking = {"tools": [ask_user_tool()]}
     text = writer(call("ask_user", question="Which?"), **asking, workspace=here).run("Write.").to_json()
@@ -76,8 +76,8 @@ def test_words_are_for_any_folder(tmp_path):
     assert (done.status, done.tool_calls[0].result.value) == ("done", "This one.")
 
 
-def test_runs_of_earlier_versions_name_no_folder(tmp_path):
-    """A call that was kept without its folder is believed to have been asked for here."""
+def test_pending_call_without_a_folder_can_be_approved(tmp_path):
+    """A pending call stored without a folder can be approved in the current folder."""
     session, asked = Session(), writer(WRITE, approve=later, workspace=tmp_path).run("Write.")
     run = session.begin()
     for milestone in asked.milestones:
@@ -90,8 +90,8 @@ def test_runs_of_earlier_versions_name_no_folder(tmp_path):
     assert writer("Written.", session=session, workspace=tmp_path).resume(answers=True).status == "done"
 
 
-def test_tool_that_waits_must_be_there(tmp_path):
-    """An agent without the tool of the call that waits is told so, and the answer can be given to one that has it."""
+def test_resuming_requires_the_tool_of_the_pending_call(tmp_path):
+    """Resuming without the tool of the pending call raises ConfigError and leaves the run pending."""
     place, erased = tmp_path / "sessions.db", []
 
     def erase(name: str) -> None:
@@ -106,8 +106,8 @@ def test_tool_that_waits_must_be_there(tmp_path):
     assert (done.status, erased) == ("done", ["it"])
 
 
-def test_looking_at_what_waits(tmp_path):
-    """Resumed without answers and without an approver nobody is asked: the result has what waits, and can go on."""
+def test_resuming_without_answers_shows_pending_calls(tmp_path):
+    """Resuming without answers and approver returns the pending calls."""
     place = tmp_path / "sessions.db"
     writer(WRITE, session=Session.open(place, "x"), approve=later, workspace=tmp_path).run("Write.")
     looking = writer("Written.", session=Session.open(place, "x"), workspace=tmp_path)
@@ -118,8 +118,8 @@ def test_looking_at_what_waits(tmp_path):
 
 
 @pytest.mark.parametrize("said", [True, False, Approval.ONCE, {"call_1_1": True}, later, ["call_1_1"]])
-def test_an_answer_is_no_run_to_resume(tmp_path, said):
-    """Who gives an agent an answer where the run belongs is told what to write, and the run waits on."""
+def test_answer_instead_of_a_run_is_rejected(tmp_path, said):
+    """Passing an answer instead of a run to `resume` raises ConfigError, and the run stays paused."""
     agent = writer(WRITE, "Written.", session=Session.open(tmp_path / "s.db", "x"), approve=later, workspace=tmp_path)
     agent.run("Write.")
     with pytest.raises(ConfigError, match=r"agent\.resume\(answers=True\)"):
@@ -128,7 +128,7 @@ def test_an_answer_is_no_run_to_resume(tmp_path, said):
 
 
 def test_run_is_resumed_by_its_id(tmp_path):
-    """Of several runs that wait, one goes on by its id; an id that no run has is an error that changes nothing."""
+    """A paused run is resumed by its id, and an unknown id raises SessionError."""
     place = tmp_path / "sessions.db"
     lines = [call("write_file", path=name, content="") for name in ("a.txt", "b.txt")]
     asking = writer(*lines, session=Session.open(place, "x"), approve=later, workspace=tmp_path)
@@ -159,8 +159,8 @@ def test_run_is_resumed_by_its_id(tmp_path):
         ),
     ],
 )
-def test_arguments_that_do_not_fit_answer_nothing(said, told, tmp_path):
-    """A slip in what a person writes in the place of the arguments is told, and the call goes on waiting."""
+def test_invalid_replacement_arguments_are_rejected(said, told, tmp_path):
+    """Invalid replacement arguments raise ConfigError, and the call stays pending."""
     agent = writer(call("write_file", path="a.txt", content=""), "Written.", approve=later, workspace=tmp_path)
     paused = agent.run("Write.")
     with pytest.raises(ConfigError, match=told):
@@ -170,13 +170,13 @@ def test_arguments_that_do_not_fit_answer_nothing(said, told, tmp_path):
 
 
 def test_nothing_to_go_on_with():
-    """An agent without a stored session says that nothing is paused in it, and why nothing else can be."""
+    """Resuming without a stored session or paused run raises an error that explains why."""
     with pytest.raises(SessionError, match="This agent has no run to resume: no run is paused, and without"):
         writer().resume()
 
 
 def refusing(ran, *lines, **options):
-    """An agent that pays when asked to, and a worker beside it that has no approver of its own and may erase."""
+    """Return an agent that pays with approval, and a worker that may erase without an approver."""
 
     def pay(order: str) -> str:
         """Pay."""
@@ -194,8 +194,8 @@ def refusing(ran, *lines, **options):
 
 
 @pytest.mark.parametrize("by_id", [True, False])
-def test_yes_is_not_for_the_call_of_a_worker(by_id):
-    """A yes is for the call that waits: a worker whose call happens to have the same id is not approved by it."""
+def test_approval_does_not_cover_a_worker_with_the_same_id(by_id):
+    """An approval does not cover a worker's call with the same id."""
     ran = []
     boss = refusing(ran, call("pay", order="A1"), call("worker", request="Tidy up."), "Done.")
     paused = boss.run("Pay.")
@@ -206,8 +206,8 @@ def test_yes_is_not_for_the_call_of_a_worker(by_id):
     assert [each.tool for each in again.pending] == ["erase"]
 
 
-def test_yes_is_not_for_the_call_of_a_worker_beside_it():
-    """Nor is a worker approved that is set to work with the call that waits."""
+def test_approval_does_not_cover_the_call_of_a_worker():
+    """Approving a pending call does not approve a worker's call next to it."""
     ran = []
     calls = [call("pay", order="A1"), call("worker", request="Tidy up.")]
     paused = refusing(ran, calls, "Done.").run("Pay.")
@@ -216,8 +216,8 @@ def test_yes_is_not_for_the_call_of_a_worker_beside_it():
     assert ([each.id for each in again.pending], ran) == ([erase.id], ["A1"])
 
 
-def test_answer_is_for_one_call_once():
-    """What was said counts for the call with the id, the tool and the arguments that were asked about, and once."""
+def test_answer_applies_to_one_call_once():
+    """An answer applies once, and only to a call with the same id, tool and arguments."""
     agent = refusing([], call("pay", order="A1"))
     agent.run("Pay.")
     run = agent.session.reopen()

@@ -34,7 +34,7 @@ def len_of(text: str) -> int:
 
 
 def spent(limits, **taken):
-    """A budget of which so much was taken."""
+    """Return a budget with the given usage."""
     budget = Budget(limits)
     for name, value in taken.items():
         setattr(budget.spent, name, value)
@@ -52,8 +52,8 @@ def spent(limits, **taken):
         ({}, {}, None),
     ],
 )
-def test_what_is_used_up(limits, taken, name):
-    """A budget is used up when it leaves no room for a request; looking takes nothing of it."""
+def test_used_up_budget(limits, taken, name):
+    """A budget is used up if no request fits, and checking does not change it."""
     budget = spent(Limits(**limits), **taken)
     before = budget.spent.output_tokens, budget.spent.dollars
     limit = used_up(budget, lambda: PRICE)
@@ -61,8 +61,8 @@ def test_what_is_used_up(limits, taken, name):
     assert (budget.spent.output_tokens, budget.spent.dollars) == pytest.approx(before)
 
 
-def test_what_is_left():
-    """What is left of a budget, and of the one above it, are the limits of a run elsewhere."""
+def test_remaining_limits_of_a_budget():
+    """The remaining limits of a budget include those of its parent."""
     above = spent(Limits(tool_calls=10, seconds=None, cost=2.0), counts=Counter(tool_calls=8), dollars=3.0)
     budget = Budget(Limits(total_tokens=1_000, tool_calls=5, seconds=60), above)
     budget.spent.add(300, 200, 0)
@@ -73,8 +73,8 @@ def test_what_is_left():
     assert left_of(Budget(UNLIMITED)) == UNLIMITED
 
 
-def test_equal_parts_of_what_is_left():
-    """What is left is parted among runs and held for them; what is too little for all of them is not parted."""
+def test_remaining_budget_is_divided_equally():
+    """The remaining budget is divided and held for the runs, unless it is too small."""
     budget = Budget(Limits(tool_calls=4, total_tokens=100))
     assert part_of(budget, 5) is None
     assert budget.spent.counts["tool_calls"] == 0
@@ -83,15 +83,15 @@ def test_equal_parts_of_what_is_left():
     assert (budget.spent.counts["tool_calls"], budget.spent.total_tokens) == (2, 50)
 
 
-def test_every_limit_is_shared_or_each_runs_own():
-    """A limit is either one that runs share, and can be parted among them, or holds for each run by itself."""
+def test_every_limit_is_shared_or_separate():
+    """Each limit is either shared among runs or applies to each run separately."""
     own = {"calls_per_response", "repeated_calls", "seconds", "unknown_price"}
     assert {each.name for each in fields(Limits)} == {*SHARED, *own}
 
 
 @pytest.mark.parametrize("name", ["input_tokens", "output_tokens", "total_tokens", "cost"])
-def test_every_limit_of_requests_stops_one(name):
-    """Each limit that requests are counted by leaves no room for a request once it is taken."""
+def test_every_limit_on_requests_refuses_a_request(name):
+    """Each limit on requests refuses a request once it is reached."""
     budget = Budget(Limits(**{name: 20}))
     budget.spent.add(20, 20, 20.0)
     assert budget.reserve(1, lambda: 50, lambda: PRICE).limit == name
@@ -99,8 +99,8 @@ def test_every_limit_of_requests_stops_one(name):
     assert budget.spent.of(name) >= 20
 
 
-def test_share_is_the_same_budget():
-    """What one run spends, all see; one that was refused beside others takes nothing more, as it goes on after them."""
+def test_shared_budget_of_several_runs():
+    """Runs share one budget, and a run that was refused reserves nothing until it runs again."""
     shared = Budget(Limits(total_tokens=100))
     one, two = (SharedBudget.of(shared, is_alone=False) for _ in range(2))
     held = one.reserve(10, lambda: 80, lambda: None)
@@ -111,15 +111,15 @@ def test_share_is_the_same_budget():
     assert SharedBudget.of(shared, is_alone=True).reserve(10, lambda: 80, lambda: None).max_tokens == 70
 
 
-def test_share_of_one_that_is_alone():
-    """Who is alone may ask for less after a refusal."""
+def test_shared_budget_of_a_single_run():
+    """A single run may reserve less after a refusal."""
     share = SharedBudget.of(Budget(Limits(total_tokens=100)), is_alone=True)
     assert share.reserve(90, lambda: 80, lambda: None, fewest=20).limit == "total_tokens"
     assert share.reserve(70, lambda: 80, lambda: None, fewest=20).max_tokens == 30
 
 
-def test_run_that_cannot_go_on_is_saved_with_its_changes(tmp_path):
-    """What a run had changed before nothing was left for it stays that run's: its result is saved and read again."""
+def test_run_without_budget_is_saved_with_its_changes(tmp_path):
+    """A run without remaining budget keeps its id and changes, and its result can be saved."""
     lines = [call("write_file", path="a.txt", content="x"), call("write_file", path="b.txt", content="x")]
     with ScriptedLLM(*lines, "Stopped.") as llm:
         agent = Agent("writer", system_tools, llm=llm, workspace=tmp_path, safety="SYSTEM", max_iterations=2)
@@ -135,15 +135,15 @@ def test_run_that_cannot_go_on_is_saved_with_its_changes(tmp_path):
     ("kind", "made"),
     [("Unreachable", Unreachable), ("MissingExtra", RunError), ("Any", RunError), ("NoSuchError", RunError)],
 )
-def test_error_by_its_name(kind, made):
-    """An error that was told elsewhere is of its own class where it can be made of its text, else a RunError."""
+def test_error_is_created_by_its_name(kind, made):
+    """An error from another process has its own class if it can be created, or else RunError."""
     error = made_error(kind, "It went wrong.")
     assert (type(error), str(error)) == (made, "It went wrong.")
     assert made is not MissingExtra
 
 
 def test_damaged_session_is_a_failed_result(tmp_path):
-    """When the sessions cannot be read any more, each result says so."""
+    """If the sessions cannot be read, each result has an error."""
     file = tmp_path / "s.db"
     agent = Agent("echo", llm=ScriptedLLM("Hello.", repeat=True), session=Session.open(file, "trip"))
     agent.session.store.close()
@@ -154,8 +154,8 @@ def test_damaged_session_is_a_failed_result(tmp_path):
     assert [type(result.error) for result in results] == [SessionError, SessionError]
 
 
-def test_session_that_was_made_of_messages(tmp_path):
-    """A session that began with messages from elsewhere belongs to no prompt."""
+def test_session_of_imported_messages_is_rejected(tmp_path):
+    """A stored session that starts with imported messages is rejected by a map."""
     session = Session.open(tmp_path / "s.db", "trip")
     Session("trip/0000", session.store).append(list(Agent("x", llm=ScriptedLLM("Hi.")).run("Hello?").messages))
     result = Agent("echo", llm=ScriptedLLM("Hello.", repeat=True), session=session).map(["Hello?"])[0]
@@ -163,15 +163,15 @@ def test_session_that_was_made_of_messages(tmp_path):
 
 
 def test_lead_of_a_result_is_the_agent():
-    """Whoever goes on with a result knows the agent's name, order and plans."""
+    """The lead of a mapped result has the name, instruction and plan of its agent."""
     agent = Agent("helper", instruction="Be brief.", llm=ScriptedLLM("Hi."))
     lead = ResumingAgent(agent, Session())
     plan = lead.config_from(agent._plan(NO_RUN, None, NONE, lambda: agent.llm))
     assert (lead.name, plan.instruction, plan.lead) == ("helper", "Be brief.", agent)
 
 
-def test_lead_of_a_result_can_be_handed_to():
-    """A conversation may be handed to whoever goes on with a result, with the tools and the policy of its agent."""
+def test_lead_of_a_result_can_be_a_handoff_target():
+    """The lead of a mapped result can be a handoff target, with its agent's tools and policy."""
     tool = Tool(len_of, level="SYSTEM")
     agent = Agent("helper", [tool], safety="SYSTEM", llm=ScriptedLLM("Hi."))
     (result,) = agent.map(["go"])

@@ -45,8 +45,8 @@ SLIPS = [
 
 
 @pytest.mark.for_each(("name", "meant"), SLIPS)
-def test_a_tool_that_is_misspelled(name, meant):
-    """The error names the tool that was meant, also where its name in Python was written."""
+def test_misspelled_tool_in_a_rule(name, meant):
+    """The error for a misspelled tool suggests the intended name."""
     with pytest.raises(ConfigError, match=rf"No tool is named '{name}'\. Did you mean '{meant}'\?"):
         made(Rule("deny", name))
 
@@ -60,8 +60,8 @@ def test_a_tool_that_is_misspelled(name, meant):
     ],
 )
 @pytest.mark.parametrize("name", ["write_file", "write_*"])
-def test_an_argument_that_the_tool_does_not_have(name, where, told):
-    """A test of an argument that no tool has that the rule is about would never pass; so would it of tools of ours."""
+def test_unknown_argument_in_a_rule(name, where, told):
+    """A rule that tests an unknown argument is rejected."""
     with pytest.raises(ConfigError, match=told):
         made(Rule("deny", name, where))
     if name == "write_file":
@@ -69,8 +69,8 @@ def test_an_argument_that_the_tool_does_not_have(name, where, told):
             made(Rule("deny", name, where), tools=())
 
 
-def test_rules_from_a_file_and_those_set_later_are_checked():
-    """Rules as dictionaries, a policy and tools that are set later, and what is served over MCP."""
+def test_rules_from_a_file_and_later_rules_are_checked():
+    """Rules given as dictionaries, set later, or used by a tool server are checked as well."""
     rules = json.loads('[{"verdict": "deny", "tool": "wirte_file"}]')
     with pytest.raises(ConfigError, match="write_file"):
         made(*rules)
@@ -100,8 +100,8 @@ def test_rules_from_a_file_and_those_set_later_are_checked():
         ("write_*", {"content": {"at_least": 1}}),
     ],
 )
-def test_a_test_that_does_not_suit_the_type_of_its_argument(name, where):
-    """A test that no value of the argument's type can pass is refused."""
+def test_rule_test_must_suit_the_type_of_its_argument(name, where):
+    """A rule test that no value of the argument's type can pass is rejected."""
     with pytest.raises(ConfigError, match=r"would apply to nothing\. The argument"):
         made(Rule("deny", name, where))
 
@@ -126,13 +126,13 @@ FINE = [
 
 
 @pytest.mark.for_each("rule", FINE, ids=lambda rule: rule.label)
-def test_a_rule_that_may_apply_elsewhere(rule):
-    """A shared policy may name tools of ours and of others, and patterns for those that come later."""
+def test_shared_policy_may_name_other_tools(rule):
+    """A shared policy may contain shipped tools, tools of other agents, and patterns."""
     assert made(rule).policy.rules == (rule,)
 
 
-def test_a_policy_that_is_shared():
-    """A rule about a tool that another agent of the program has is no slip, however alike a name is."""
+def test_shared_policy_is_accepted():
+    """A rule for a tool of another agent is accepted in a shared policy."""
     policy = Policy("SYSTEM", [Rule("deny", "pay_invoices"), Rule("deny", "sell", {"anything": "x"})])
     with pytest.raises(ConfigError, match="pay_invoice"):
         Agent("clerk", [pay_invoice], policy=policy)
@@ -141,8 +141,8 @@ def test_a_policy_that_is_shared():
         assert Agent("clerk", tools, policy=policy).policy is policy
 
 
-def test_tools_that_programs_call_are_known():
-    """A tool that only a program may call can be named as well."""
+def test_rule_may_name_a_tool_of_a_program():
+    """A rule may name a tool that only a program may call."""
     agent = made(Rule("deny", "pay_invoice", {"to": "x"}), tools=[program_tool([pay_invoice])])
     assert agent.tools.names == ("run_program",)
     with pytest.raises(ConfigError, match="no argument 'too'"):
@@ -163,8 +163,8 @@ PATTERNS = [
 
 
 @pytest.mark.for_each(("pattern", "name", "verdict"), PATTERNS)
-def test_patterns_are_about_all_tools_whose_names_fit(pattern, name, verdict):
-    """As a shell reads them, in the case in which they are written."""
+def test_pattern_matches_tool_names(pattern, name, verdict):
+    """A pattern matches tool names as in a shell and is case-sensitive."""
     policy_context = ToolPolicyContext(
         Toolset(system_tools), (Policy("SYSTEM", [Rule("deny", pattern)]),), Grants(), Workspace()
     )
@@ -172,8 +172,8 @@ def test_patterns_are_about_all_tools_whose_names_fit(pattern, name, verdict):
     assert judge_call(made_call, policy_context, ()).decision.verdict == verdict
 
 
-def test_a_pattern_that_allows_commands_does_not_fit_hidden_ones():
-    """What holds of a rule about `run_shell` holds of a pattern that is about it, too."""
+def test_pattern_for_commands_does_not_allow_hidden_ones():
+    """A pattern that matches `run_shell` has the same restrictions as a rule for it."""
     for name in ("run_shell", "run_*", "*"):
         rule = Rule("allow", name, {"command": {"matches": "git .*"}}, match=[{"command": "git clean -n"}])
         assert rule.fits("run_shell", {"command": "git clean -n"})

@@ -31,23 +31,23 @@ def send(value):
         return there.recv()
 
 
-def test_result_of_an_answer():
-    """A run that got to its answer is done, without an error."""
+def test_result_with_an_answer():
+    """A run with an answer has the status `done` and no error."""
     result = run(call("add", a=1, b=2), "Three.")
     assert (result.output, result.status, result.iterations, result.error) == ("Three.", "done", 2, None)
     assert result.raise_for_status() is result
 
 
-def test_tool_calls_are_in_the_order_asked():
-    """The calls of a result stand in the order asked, each with its result and its decision."""
+def test_tool_calls_are_in_the_requested_order():
+    """The tool calls of a result are in the requested order, with their results and decisions."""
     result = run([call("nope"), call("add", a=1, b=2), call("add", "{")], "Done.")
     assert [used.call.id for used in result.tool_calls] == ["call_1_1", "call_1_2", "call_1_3"]
     assert [used.result.status for used in result.tool_calls] == ["failed", "ok", "failed"]
     assert [decision.rule for decision in result.decisions][::2] == ["unknown-tool", "bad-arguments"]
 
 
-def test_error_is_raised_on_demand():
-    """The error of a run that failed is raised by `raise_for_status`, as often as asked."""
+def test_raise_for_status():
+    """`raise_for_status` raises the error of a failed run each time."""
     result = run(Unauthorized("Wrong key."))
     for _ in range(2):
         with pytest.raises(ModelError, match="Wrong key"):
@@ -62,16 +62,16 @@ def test_representation_is_short():
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, send])
-def test_result_of_a_limit_travels(duplicate):
-    """A result whose error refers back to it can be copied and sent to another process."""
+def test_result_of_a_limit_can_be_copied(duplicate):
+    """A result whose error refers back to it can be copied and pickled."""
     result = duplicate(run(call("add", a=1, b=2), "Three so far.", max_iterations=1))
     assert isinstance(result.error, LimitExceeded)
     assert result.error.result is result
     assert result.tool_calls[0].result.value == 3
 
 
-def test_values_that_a_tool_returned():
-    """The values of a tool's calls are there by its name, in order, without those that failed."""
+def test_values_of_a_tool():
+    """`values` returns the values of a tool's successful calls in order."""
     result = run([call("add", a=1, b=2), call("add", a="x", b=2), call("add", a=3, b=4)], "Done.")
     assert result.values("add") == [3, 7]
     assert result.values("subtract") == []
@@ -79,8 +79,8 @@ def test_values_that_a_tool_returned():
         result.values("addd")
 
 
-def test_output_is_of_its_type_or_raises():
-    """A typed run without an answer raises what it ended with when its output is read; `value` is None."""
+def test_output_has_its_type_or_raises():
+    """Reading the output of a typed run without an answer raises its error, and `value` is None."""
     stopped = run(call("add", a=1, b=2), "Nothing.", max_iterations=1, output_type=int)
     assert (stopped.status, stopped.value) == ("limit", None)
     with pytest.raises(LimitExceeded, match="Max tool iterations"):
@@ -91,8 +91,8 @@ def test_output_is_of_its_type_or_raises():
     assert run("null", output_type=type(None)).output is None
 
 
-def test_result_with_values_that_cannot_be_copied():
-    """A result travels without the values of tool calls that cannot."""
+def test_values_that_cannot_be_copied_are_omitted():
+    """Copying a result omits tool values that cannot be copied."""
 
     def lend() -> object:
         """Lend something."""
@@ -114,8 +114,8 @@ def changed(text, *path, to):
     return json.dumps(data)
 
 
-def test_saved_run_that_was_changed_is_refused(tmp_path):
-    """A saved run whose calls and results do not match, or that names the record of another run, is refused."""
+def test_inconsistent_saved_run_is_rejected(tmp_path):
+    """A saved run with inconsistent calls, or with the record of another run, is rejected."""
     options = {"workspace": tmp_path, "approve": lambda _: True}
     writing = ScriptedLLM(call("write_file", path="a", content="1"), "Ok.")
     theirs = Agent("other", write_file_tool, llm=writing, **options).run("go").record.id

@@ -147,8 +147,8 @@ async def leave(events):
 
 @pytest.mark.parametrize(("provider", "input_tokens"), [("anthropic", 10), (None, 0)])
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_stream_left_early_counts_its_request(provider, input_tokens, is_async):
-    """The request of a stream that is left counts, as one of unknown cost, with the tokens that are known by then."""
+def test_abandoned_stream_counts_its_request(provider, input_tokens, is_async):
+    """An abandoned stream counts one request with unreported usage and its known input tokens."""
     with FakeServer("one two three four five six", repeat=True) as server:
         model = "claude-haiku-5-5" if provider else "m"
         agent = Agent("helper", llm=LLM(provider, model, "key-of-test", base_url=server.base_url))

@@ -19,8 +19,8 @@ def polite(output: str) -> None:
         raise ValueError("Say please.")
 
 
-def test_a_model_is_known_before_its_client_is_made(monkeypatch):
-    """An agent tells its client, or as long as there is none the name of its model, or that nothing was said."""
+def test_configured_llm_before_the_client_is_created(monkeypatch):
+    """`configured_llm` is the LLM, the model name before the LLM is created, or None."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
     llm, named, unsaid = ScriptedLLM("Hi"), Agent("named", model="gpt-5.4"), Agent("unsaid")
     assert Agent("given", llm=llm).configured_llm is llm
@@ -30,8 +30,8 @@ def test_a_model_is_known_before_its_client_is_made(monkeypatch):
     assert named.configured_llm is made
 
 
-def test_a_session_is_known_before_it_is_opened(tmp_path, monkeypatch):
-    """An agent tells its conversation, or the name of one that nothing has needed yet; telling opens nothing."""
+def test_configured_session_before_it_is_opened(tmp_path, monkeypatch):
+    """`configured_session` is the session, its name before it is opened, or None."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert Agent("bare").configured_session is None
     assert Agent("named", session="trips").configured_session == "trips"
@@ -41,8 +41,8 @@ def test_a_session_is_known_before_it_is_opened(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("copied", [copy.copy, lambda agent: agent.within(Session())])
-def test_a_copy_works_in_the_same_workspace(copied):
-    """A copy of an agent has its workspace, made or not yet, so that the two never write at the same time."""
+def test_copy_shares_the_workspace(copied):
+    """A copy of an agent shares its workspace."""
     agent = Agent("worker")
     other = copied(agent)
     assert other.workspace is agent.workspace
@@ -51,8 +51,8 @@ def test_a_copy_works_in_the_same_workspace(copied):
     assert agent.workspace is not other.workspace
 
 
-def test_an_agent_goes_on_with_another_session():
-    """The conversation of an agent can be exchanged; the old one keeps what was said in it."""
+def test_session_of_an_agent_can_be_replaced():
+    """An agent's session can be replaced, and the old session is unchanged."""
     agent, other = Agent("helper", llm=ScriptedLLM("One.", "Two.")), Session("other")
     first = agent.session
     agent("Count")
@@ -65,7 +65,7 @@ def test_an_agent_goes_on_with_another_session():
 
 
 def test_events_of_a_run_in_another_session():
-    """The events of a run can be had in any conversation, with the pieces of the text or without, and counted."""
+    """The events of a run are available in any session, with or without text deltas."""
     agent, apart = Agent("helper", llm=ScriptedLLM("One two.", repeat=True)), Session()
     whole = list(agent.events("Count", session=apart))
     pieces = list(agent.events("Count", streaming=True))
@@ -82,16 +82,16 @@ def test_events_of_a_run_in_another_session():
         agent.events(7)
 
 
-def test_what_an_answer_must_be():
-    """An agent tells the type of its answers and the checks that they pass."""
+def test_answer_validator_of_an_agent():
+    """`answer_validator` has the output type and the guardrails of the agent."""
     rules = Agent("helper", output_type=int, guardrails=[polite]).answer_validator
     assert [(check.name, check.stage) for check in rules.guardrails] == [("polite", "output")]
     assert rules.schema is not None
     assert Agent("plain").answer_validator.schema is None
 
 
-def test_the_tool_of_an_agent_can_be_sent():
-    """An agent's tool tells whom it sets to work, and can be pickled as far as the agent can."""
+def test_tool_of_an_agent_can_be_pickled():
+    """An agent's tool refers to the agent and can be pickled."""
     agent = Agent("expert", llm=LLM(model="m", api_key="sk-test-0123456789"))
     tool = agent.as_tool()
     assert tool.function == AgentTool(agent)

@@ -80,7 +80,7 @@ def agent_of(*lines, name="helper", tools=(look, alook), **options):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_events_have_an_origin(way, drive):
-    """In each way to run, a listener knows run, agent and iteration of what it hears."""
+    """Each event has an origin with the run, agent and iteration, in every way to run."""
     agent, listener = agent_of(call("look"), "Done.")
     drive(agent, way)
     (run,) = {source.run for _, source in listener.heard}
@@ -91,8 +91,8 @@ def test_events_have_an_origin(way, drive):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_work_is_done_within_what_surrounds_it(way, drive):
-    """A listener stands around each request and each tool call: its context variables hold in sync and async tools."""
+def test_listeners_wrap_requests_and_tool_calls(way, drive):
+    """A listener wraps each request and tool call, and its context variables are visible in tools."""
     agent, listener = agent_of([call("look"), call("alook")], "Done.")
     result = drive(agent, way)
     assert [used.result.value for used in result.tool_calls] == [used.call.id for used in result.tool_calls]
@@ -110,8 +110,8 @@ def test_work_is_done_within_what_surrounds_it(way, drive):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_reader_of_a_stream_stays_outside(way, drive):
-    """Whoever is told an event is never within what surrounds the work that it tells of."""
+def test_events_are_emitted_outside_the_wrapped_work(way, drive):
+    """Events are emitted outside the context of the wrapped work."""
     agent, _ = agent_of(call("look"), "Done.")
     outside = []
     agent.listeners.append(lambda _: outside.append(WORK.get()))
@@ -120,16 +120,16 @@ def test_reader_of_a_stream_stays_outside(way, drive):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_failure_of_the_model_is_raised_within(way, drive):
-    """What the model's client raises passes through what surrounds the request, and the run tells it."""
+def test_model_error_is_raised_through_the_listener(way, drive):
+    """An error of the model is raised through the listener and reported as an event."""
     agent, listener = agent_of(Unreachable("Nobody is there."))
     assert drive(agent, way).status == "failed"
     assert (listener.raised, listener.works[0].response) == (["Unreachable"], None)
     assert len(listener.origins(RequestFailed)) == 1
 
 
-def test_settings_of_the_client_are_told():
-    """A listener sees the request as it is sent: with the settings of the client, and where it goes."""
+def test_listener_receives_the_client_settings():
+    """A listener receives the request with the settings and URL of the client."""
     with FakeServer("Hi.") as server:
         llm = LLM(base_url=server.base_url, model="any", protocol="chat", temperature=0.5)
         listener = Listener()
@@ -139,8 +139,8 @@ def test_settings_of_the_client_are_told():
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_surrounds_may_raise(way, drive):
-    """A listener that raises around a tool call fails its run, as one does that raises at an event."""
+def test_listener_around_a_call_may_raise(way, drive):
+    """A listener that raises an error around a tool call fails the run."""
 
     class Refusing(Listener):
         @contextmanager
@@ -161,7 +161,7 @@ def test_what_surrounds_may_raise(way, drive):
 
 
 def test_agent_as_tool_has_a_parent():
-    """The run of an agent that is a tool names the run that called it, and its work is done within that call."""
+    """The run of an agent used as a tool has its caller's run as the parent."""
     inner, listener = agent_of("Two.", name="inner")
     outer = Agent("outer", [inner.as_tool()], llm=ScriptedLLM(call("inner", request="1+1?"), "It is two."))
     other = Listener()
@@ -171,8 +171,8 @@ def test_agent_as_tool_has_a_parent():
     assert {(source.agent, source.parent) for _, source in listener.heard} == {("inner", parent)}
 
 
-def test_runs_of_a_map_are_told_apart():
-    """One listener hears the events of many runs at once, each with its own origin."""
+def test_origins_distinguish_the_runs_of_a_map():
+    """A listener distinguishes concurrent runs of a map by the origin."""
     agent, listener = agent_of()
     agent.llm = ScriptedLLM(lambda request: request.messages[-1].content, repeat=True)
     agent.map(["a", "b", "c", "d"])
@@ -182,8 +182,8 @@ def test_runs_of_a_map_are_told_apart():
     assert len(set(said.values())) == 4
 
 
-def test_agent_that_takes_over_is_the_origin():
-    """After a handoff the origin names the agent that leads, and the run stays the same."""
+def test_origin_after_a_handoff():
+    """After a handoff, the origin has the name of the active agent and the same run."""
     second = Agent("second", llm=ScriptedLLM("I am here."))
     agent, listener = agent_of(call("hand_off_to_second"), name="first", tools=(), handoffs=[second])
     agent.run("go")
@@ -191,8 +191,8 @@ def test_agent_that_takes_over_is_the_origin():
     assert len({source.run for _, source in listener.heard}) == 1
 
 
-def test_kept_conversation_is_named(tmp_path):
-    """The origin names the session when it is kept, and the run goes on under its id."""
+def test_origin_has_the_session_name(tmp_path):
+    """The origin has the session name, and a resumed run keeps its id."""
     session = Session.open(tmp_path / "talk.db", "trip")
     agent, listener = agent_of(call("look"), "Done.", session=session)
     for event in agent.stream("go"):
@@ -204,8 +204,8 @@ def test_kept_conversation_is_named(tmp_path):
     assert [source.iteration for source in listener.origins(RequestStarted)] == [1, 2]
 
 
-def test_stream_that_is_left_is_told():
-    """A listener hears, as the last event, that nobody asks for the run's next event any more."""
+def test_abandoned_stream_emits_run_left():
+    """Abandoning a stream emits RunLeft as the last event."""
     agent, listener = agent_of("A long answer.")
     for event in agent.stream("go"):
         if isinstance(event, TextDelta):
@@ -214,8 +214,8 @@ def test_stream_that_is_left_is_told():
     assert (listener.raised, listener.works[0].response) == (["GeneratorExit"], None)
 
 
-def test_stream_that_is_left_after_its_end_is_not_left():
-    """Whoever stops to read once the run is finished has not left it."""
+def test_stream_closed_after_its_end_does_not_emit_run_left():
+    """Closing a stream after RunFinished does not emit RunLeft."""
     agent, listener = agent_of("Done.")
     for event in agent.stream("go"):
         if isinstance(event, RunFinished):
@@ -223,8 +223,8 @@ def test_stream_that_is_left_after_its_end_is_not_left():
     assert isinstance(listener.heard[-1][0], RunFinished)
 
 
-def test_interrupt_is_told():
-    """An interrupt in a tool leaves the run, and listeners hear what it was."""
+def test_interrupt_emits_run_left():
+    """A KeyboardInterrupt in a tool emits RunLeft with its name."""
 
     @tool
     def stop() -> str:
@@ -238,8 +238,8 @@ def test_interrupt_is_told():
 
 
 @pytest.mark.parametrize("way", ["arun", "astream"])
-def test_cancelled_task_is_told(way):
-    """A task that is cancelled while a tool is at work leaves its run, and its work is left, too."""
+def test_cancelled_task_emits_run_left(way):
+    """Cancelling a task during a tool call emits RunLeft and cancels the call."""
 
     async def main():
         reached = asyncio.Event()
@@ -270,8 +270,8 @@ def test_cancelled_task_is_told(way):
     assert listener.raised == ["CancelledError"]
 
 
-def test_replayed_runs_are_surrounded(tmp_path):
-    """A replay asks neither model nor tool, and listeners stand around what it gives in their place."""
+def test_listeners_wrap_replayed_work(tmp_path):
+    """Listeners also wrap the replayed requests and tool calls."""
     with record(tmp_path / "a.cassette"):
         agent_of(call("look"), "Done.")[0].run("go")
     with replay(tmp_path / "a.cassette"):
@@ -281,8 +281,8 @@ def test_replayed_runs_are_surrounded(tmp_path):
     assert listener.works[1].result.status == "ok"
 
 
-def test_run_elsewhere_is_told_afterwards():
-    """What a run in another process has done is told with its own origin: known parts count, and are not told anew."""
+def test_events_from_another_process_are_emitted_later():
+    """Events of a run in another process are emitted later, without the known ones."""
     listener = Listener()
     response = ResponseReceived(Response(AssistantMessage("a")))
     known, new = [RunStarted("helper", "go"), response, HandedOff("second")], [response, RunFinished(None)]
@@ -291,8 +291,8 @@ def test_run_elsewhere_is_told_afterwards():
     assert {source for _, source in listener.heard} == {Origin("r1", "second", iteration=2, is_elsewhere=True)}
 
 
-def test_runs_in_other_processes_are_told_apart():
-    """Runs of a map in other processes are heard when they are back, each with its own origin."""
+def test_origins_distinguish_runs_in_other_processes():
+    """Runs of a map in other processes are reported with separate origins."""
     with FakeServer(lambda request: f"Re: {request.json['messages'][-1]['content']}", repeat=True) as server:
         llm = LLM(base_url=server.base_url, model="any", protocol="chat", max_retries=0)
         listener = Listener()

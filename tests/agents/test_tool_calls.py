@@ -40,7 +40,7 @@ def killed(path, *calls, since=()):
 
 
 def erasing(**options):
-    """A tool that must be asked for, and the list of what it did."""
+    """Return a tool that requires approval, and the list of its calls."""
     ran = []
 
     def erase(name: str = "it") -> str:
@@ -52,7 +52,7 @@ def erasing(**options):
 
 
 def resumed(session, tool, *lines, **options):
-    """The result of the run in the session, after it has gone on, and what the model was told of the calls."""
+    """Return the result of the resumed run, and the tool results sent to the model."""
     llm = ScriptedLLM(*(lines or ["Done."]))
     result = Agent("helper", [tool], llm=llm, session=session, **options).resume()
     told = [message.content for message in llm.requests[0].messages if type(message).__name__ == "ToolMessage"]
@@ -62,23 +62,23 @@ def resumed(session, tool, *lines, **options):
 ERASE = ToolCall("a", "erase", '{"name": "it"}')
 
 
-def test_call_that_was_not_begun(tmp_path):
-    """A call that was only wished for is judged and used as if nothing had happened."""
+def test_call_that_had_not_started_is_run(tmp_path):
+    """A call that had not been judged is judged and run on resuming."""
     tool, ran = erasing()
     _, told = resumed(killed(tmp_path, ERASE), tool, approve=lambda _: True)
     assert (ran, told) == (["it"], ["it is gone"])
 
 
-def test_call_that_was_approved(tmp_path):
-    """A call that a person had approved before the process died is not asked about again."""
+def test_approved_call_is_not_asked_about_again(tmp_path):
+    """An approval stored before the process died is not requested again."""
     tool, ran = erasing()
     session = killed(tmp_path, ERASE, since=[Approved("a", Approval.ONCE)])
     _, told = resumed(session, tool, approve=lambda _: False)
     assert (ran, told) == (["it"], ["it is gone"])
 
 
-def test_call_that_was_approved_with_other_arguments(tmp_path):
-    """What a person had put in the place of the arguments is what runs."""
+def test_call_approved_with_other_arguments(tmp_path):
+    """A call that was approved with other arguments runs with those."""
     tool, ran = erasing()
     session = killed(tmp_path, ERASE, since=[Approved("a", Approval.ONCE, arguments='{"name": "that"}')])
     result, told = resumed(session, tool)
@@ -87,8 +87,8 @@ def test_call_that_was_approved_with_other_arguments(tmp_path):
     assert result.tool_calls[0].call.arguments == '{"name": "that"}'
 
 
-def test_call_that_was_refused(tmp_path):
-    """A no that was given stays a no."""
+def test_denied_call_stays_denied(tmp_path):
+    """A stored denial still applies on resuming."""
     tool, ran = erasing()
     session = killed(tmp_path, ERASE, since=[Approved("a", Approval.NO, "Not that.")])
     _, told = resumed(session, tool, approve=lambda _: True)
@@ -96,16 +96,16 @@ def test_call_that_was_refused(tmp_path):
     assert "Not that." in told[0]
 
 
-def test_call_that_was_at_work(tmp_path):
-    """A call that was at work is not made again: the model is told that nobody knows what came of it."""
+def test_call_that_had_started_is_interrupted(tmp_path):
+    """A call that had started is not repeated, and is reported as interrupted."""
     tool, ran = erasing()
     result, told = resumed(killed(tmp_path, ERASE, since=[ToolCallStarted(ERASE, ALLOWED)]), tool)
     assert (ran, result.tool_calls[0].result.status) == ([], "interrupted")
     assert "whether it took effect is unknown" in told[0]
 
 
-def test_idempotent_call_that_was_at_work(tmp_path):
-    """A call that may be repeated is made again, but not without being asked for again."""
+def test_idempotent_call_that_had_started_is_repeated(tmp_path):
+    """An idempotent call that had started is repeated, after another approval."""
     for approve, ran_by_now in ((lambda _: True, ["it"]), (lambda _: False, [])):
         tool, ran = erasing(idempotent=True)
         folder = tmp_path / str(len(ran_by_now))
@@ -115,8 +115,8 @@ def test_idempotent_call_that_was_at_work(tmp_path):
         assert ran == ran_by_now
 
 
-def test_call_of_a_tool_that_is_gone(tmp_path):
-    """A call that was at work is told as interrupted also when the agent has the tool no more."""
+def test_call_of_a_removed_tool(tmp_path):
+    """A call that had started is reported as interrupted even if its tool was removed."""
     tool, _ = erasing()
     other = Tool(lambda: "x", "other", "Nothing.")
     for number, since in enumerate(([ToolCallStarted(ERASE, ALLOWED)], [])):
@@ -128,8 +128,8 @@ def test_call_of_a_tool_that_is_gone(tmp_path):
     assert tool.name == "erase"
 
 
-def test_finished_calls_are_not_made_again(tmp_path):
-    """Of several calls only those without a result are used."""
+def test_finished_calls_are_not_repeated(tmp_path):
+    """Only calls without a result are run on resuming."""
     tool, ran = erasing()
     second = ToolCall("b", "erase", '{"name": "that"}')
     finished = ToolCallFinished(ERASE, ToolResult("erase", "ok", "it is gone"))
@@ -138,8 +138,8 @@ def test_finished_calls_are_not_made_again(tmp_path):
     assert (ran, told) == (["that"], ["it is gone", "that is gone"])
 
 
-def test_call_that_waited(tmp_path):
-    """A run that was killed while a call waited for a person waits on, and is told of it once."""
+def test_call_that_was_pending_stays_pending(tmp_path):
+    """A call that was pending at the kill stays pending and is reported once."""
     tool, ran = erasing()
     session = killed(tmp_path, ERASE, since=[ToolCallPostponed(ERASE, "May it?", ASKED)])
     result = Agent("helper", [tool], llm=ScriptedLLM("Done."), session=session).resume()
@@ -148,8 +148,8 @@ def test_call_that_waited(tmp_path):
     assert result.resume(True).output == "Done."
 
 
-def test_what_finished_calls_lead_to(tmp_path):
-    """What follows from a call that had finished still follows: the answer of `finish` ends the run."""
+def test_effect_of_finished_calls_on_resuming(tmp_path):
+    """A finished `finish` call ends the run on resuming."""
     call = ToolCall("a", "finish", '{"answer": "It is 4."}')
     finished = ToolCallFinished(call, ToolResult("finish", "ok", "It is 4."))
     session = killed(tmp_path, call, since=[ToolCallStarted(call, ALLOWED), finished])
@@ -158,8 +158,8 @@ def test_what_finished_calls_lead_to(tmp_path):
     assert agent.history[-1] == {"role": "assistant", "content": "It is 4."}
 
 
-def test_nothing_follows_from_a_tool_that_is_gone(tmp_path):
-    """A finished call of a tool that the agent has no more has its result, and the model goes on."""
+def test_finished_call_of_a_removed_tool(tmp_path):
+    """A finished call of a removed tool keeps its result, and the run continues."""
     tool, _ = erasing()
     other = ToolCall("a", "other", "{}")
     finished = ToolCallFinished(other, ToolResult("other", "ok", "fine"))
@@ -167,8 +167,8 @@ def test_nothing_follows_from_a_tool_that_is_gone(tmp_path):
     assert resumed(session, tool)[1] == ["fine"]
 
 
-def test_handoff_to_nobody(tmp_path):
-    """A run that was handed to an agent that is not at hand cannot go on here, and says so."""
+def test_handoff_to_an_unknown_agent(tmp_path):
+    """A run that was handed off to an unknown agent cannot be resumed without it."""
     call = ToolCall("a", "find", "{}")
     passed = ToolCallFinished(call, ToolResult("find", "ok", "The conversation is passed.", lead="expert"))
     session = killed(tmp_path, call, since=[ToolCallStarted(call, ALLOWED), passed])
@@ -194,17 +194,17 @@ class Folder:
         return "/".join(self.path)
 
     def where(self) -> str:
-        """Tell the folder."""
+        """Return the folder."""
         return "/".join(self.path)
 
     async def awhere(self) -> str:
-        """Tell the folder."""
+        """Return the folder."""
         return self.where()
 
 
 @pytest.mark.parametrize("way", ["run", "arun"])
-def test_calls_on_one_object_run_in_the_order_asked(way):
-    """Methods of one object run one after the other, and those of another object meanwhile."""
+def test_calls_on_one_object_run_in_order(way):
+    """Methods of one object run one after another, concurrently with those of other objects."""
     one, other = Folder(), Folder()
     tools = [Tool(one.enter), Tool(one.where), Tool(other.enter, "enter_other")]
     wishes = [call("enter", name="a"), call("enter_other", name="x"), call("enter", name="b"), call("where")]
@@ -214,7 +214,7 @@ def test_calls_on_one_object_run_in_the_order_asked(way):
 
 
 def test_rounds_of_calls():
-    """Only plain methods wait for those of the same object; functions and what is awaited run in the first round."""
+    """Only sync methods of the same object run one after another; other calls run concurrently."""
     one, other = Folder(), Folder()
     tools = [one.enter, one.where, other.enter, one.awhere, len, None, one.where]
     made = [tool and Tool(tool, f"tool_{place}") for place, tool in enumerate(tools)]
@@ -224,8 +224,8 @@ def test_rounds_of_calls():
 
 
 @pytest.mark.parametrize("way", ["method", "partial", "wrapped"])
-def test_calls_on_what_functions_were_given_run_in_the_order_asked(way):
-    """Functions that are called on one object run one after the other, however long the first one takes."""
+def test_calls_of_functions_with_a_shared_object_run_in_order(way):
+    """Functions that share an object run one after another."""
     accounts = {"An": 10}
 
     def pay_from(kept, amount: int) -> int:
@@ -257,8 +257,8 @@ def paying(*amounts):
     return [call("pay", amount=amount) for amount in amounts]
 
 
-def test_functions_that_note_their_calls_run_at_the_same_time():
-    """What a closure holds is no order: each of three calls waits until all of them have begun."""
+def test_functions_that_share_a_closure_run_concurrently():
+    """Functions that share a closure run concurrently."""
     noted, all_begun = [], threading.Barrier(3, timeout=10)
     begun = {"all": all_begun.wait}
 
@@ -273,8 +273,8 @@ def test_functions_that_note_their_calls_run_at_the_same_time():
 
 
 @pytest.mark.parametrize("word", ["waiting", "interrupted", "denied", "failed", "offline"])
-def test_the_status_of_what_a_tool_tells_of_is_not_that_of_its_call(word):
-    """An order that waits does not pause the run, and one that failed is no call that failed."""
+def test_status_in_a_returned_value_is_ignored(word):
+    """A `status` in the returned value is not the status of the call or the run."""
     agent = Agent(
         "clerk", [Tool(lambda: {"order": 7, "status": word}, "order")], llm=ScriptedLLM(call("order"), "It is.")
     )
@@ -283,8 +283,8 @@ def test_the_status_of_what_a_tool_tells_of_is_not_that_of_its_call(word):
     assert [used.result.status for used in result.tool_calls] == ["ok"]
 
 
-def test_calls_in_turn_keep_to_the_time_of_the_run():
-    """When the run's time is up after one call on an object, the next one on it does not begin."""
+def test_queued_call_is_not_started_after_the_time_limit():
+    """A queued call on an object is not started after the time limit."""
     begun = threading.Semaphore(0)
     calls = [call("acquire"), call("release")]
     tools = [Tool(begun.acquire, timeout_seconds=None), Tool(begun.release, timeout_seconds=None)]
@@ -301,7 +301,7 @@ def many_calls(count, tool="add"):
 
 
 def counting(seconds=0.0):
-    """A tool whose judge takes so long, and the lists of what was judged and what was run."""
+    """Return a slow tool, and the lists of judged and executed calls."""
     judged, ran = [], []
 
     def add(a: int) -> int:
@@ -325,8 +325,8 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_calls_beyond_the_cap_of_a_response_are_not_judged(way):
-    """Only the first ones are judged and run; each of the others gets a result that says so, and the run goes on."""
+def test_calls_beyond_the_limit_per_response_are_not_judged(way):
+    """Calls beyond the limit per response are not judged, and get an error as result."""
     tool, judged, ran = counting()
     llm = ScriptedLLM(many_calls(20), "Done.")
     result = WAYS[way](Agent("helper", [tool], llm=llm, limits=Limits(calls_per_response=3)))
@@ -337,8 +337,8 @@ def test_calls_beyond_the_cap_of_a_response_are_not_judged(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_no_call_is_judged_after_the_time_is_up(way):
-    """The clock is looked at before each call is judged; every call still gets one result."""
+def test_no_call_is_judged_after_the_time_limit(way):
+    """No call is judged after the time limit, and every call gets one result."""
     tool, judged, ran = counting(seconds=0.02)
     llm = ScriptedLLM(many_calls(1_000), "Done.")
     result = WAYS[way](Agent("helper", [tool], llm=llm, limits=Limits(seconds=0.2, calls_per_response=None)))
@@ -348,8 +348,8 @@ def test_no_call_is_judged_after_the_time_is_up(way):
     assert all("reached its time limit" in used.result.error for used in result.tool_calls)
 
 
-def test_a_response_holds_no_more_than_a_default_number_of_calls():
-    """The default is one that no model reaches in earnest."""
+def test_default_limit_of_calls_per_response():
+    """The number of calls per response has a default limit."""
     tool, judged, _ = counting()
     agent = Agent("helper", [tool], llm=ScriptedLLM(many_calls(1_000), "Done."))
     assert len(agent.run("go").tool_calls) == 1_000

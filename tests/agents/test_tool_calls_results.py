@@ -31,7 +31,7 @@ def look(place: str) -> dict[str, str]:
 
 
 def hidden(result):
-    """Leaves out what nobody may know."""
+    """Remove the secret from the result."""
     return result.content.replace(SECRET, "***")
 
 
@@ -41,7 +41,7 @@ def replaced(result):
 
 
 def refused(result):
-    """Withholds what nobody may know."""
+    """Withhold a result that contains the secret."""
     if SECRET in result.content:
         raise ValueError("there is a password in it")
 
@@ -87,8 +87,8 @@ def only_result(check, tool=look, *lines, **options):
 @pytest.mark.parametrize("way", ["run", "arun", "stream", "astream"])
 @pytest.mark.parametrize("kind", [lambda check: check, awaiting], ids=["sync", "async"])
 @pytest.mark.parametrize("check", [hidden, replaced, refused, asserted])
-def test_what_a_check_takes_out_is_nowhere(check, kind, way, tmp_path):
-    """Neither the model nor events, history, sessions, recordings and the result hold what a check has taken out."""
+def test_text_removed_by_a_guardrail_is_not_stored(check, kind, way, tmp_path):
+    """Text removed by a guardrail is not in requests, events, history, session, recording or result."""
     llm = ScriptedLLM([call("look", place="here"), call("look", place="there")], "Done.")
     session = Session.open(tmp_path / "s.db")
     agent = Agent("helper", [look], guardrails=[kind(check)], llm=llm, session=session)
@@ -104,8 +104,8 @@ def test_what_a_check_takes_out_is_nowhere(check, kind, way, tmp_path):
     assert sorted(each.content for each in finished) == sorted(used.result.content for used in result.tool_calls)
 
 
-def test_a_refused_result_is_withheld_with_the_reason():
-    """The model is told that the call was made, and why it does not see what came of it."""
+def test_refused_result_is_withheld_with_a_reason():
+    """The model is informed that the call was made and why its result is withheld."""
     result = only_result(refused)
     assert (result.status, result.ok, result.value) == ("blocked", False, None)
     assert json.loads(result.content) == {
@@ -115,8 +115,8 @@ def test_a_refused_result_is_withheld_with_the_reason():
     assert "The guardrail asserted refused it." in only_result(asserted).content
 
 
-def test_what_passes_is_left_as_it_is():
-    """A check that returns nothing, or the very result, changes nothing; it sees the value and the decision."""
+def test_accepted_result_is_unchanged():
+    """A guardrail that returns None or the same result changes nothing."""
     seen = []
 
     def noted(result):
@@ -128,8 +128,8 @@ def test_what_passes_is_left_as_it_is():
     assert only_result(lambda result: result).content == plain.content
 
 
-def test_checks_are_called_in_order_until_one_withholds():
-    """Each check gets what the one before has made of the result; after one that withholds none is called."""
+def test_guardrails_run_in_order_until_one_refuses():
+    """Guardrails run in order on the changed result, and stop after one that refuses."""
     seen = []
 
     def first(result):
@@ -153,7 +153,7 @@ def test_checks_are_called_in_order_until_one_withholds():
 
 
 def test_each_call_is_checked_once(tmp_path):
-    """Calls that run at the same time, fail or are made again are checked once each; a replay calls no check."""
+    """Concurrent, failed and repeated calls are checked once each; a replay runs no guardrail."""
     seen = []
 
     def count(number: int) -> int:
@@ -177,8 +177,8 @@ def test_each_call_is_checked_once(tmp_path):
     assert len(seen) == 5
 
 
-def test_what_did_not_run_is_not_checked():
-    """Calls that were denied, made up, not understood or waiting have no result of a tool to look at."""
+def test_calls_that_did_not_run_are_not_checked():
+    """Denied, unknown, malformed and pending calls are not checked."""
     seen = []
     dangerous = Tool(look, "danger", level=SafetyLevel.SYSTEM)
     wished = [call("danger", place="x"), call("nothing"), call("look")]
@@ -194,8 +194,8 @@ def test_what_did_not_run_is_not_checked():
 
 
 @pytest.mark.parametrize("way", ["run", "arun"])
-def test_words_of_a_person_are_checked(way):
-    """What a person answers to a tool is its result, and is checked before the model reads it."""
+def test_answer_of_a_person_is_checked(way):
+    """A person's answer to a tool is checked before it is sent to the model."""
 
     def agent(check, *lines, **options):
         return Agent("helper", [ask_user_tool()], guardrails=[check], llm=ScriptedLLM(*lines), **options)
@@ -209,8 +209,8 @@ def test_words_of_a_person_are_checked(way):
     assert SECRET not in repr(llm.requests)
 
 
-def test_labels_stay_whatever_a_check_gives():
-    """A check adds labels and removes none; judgment, cost and name of the call stay as they were."""
+def test_guardrail_cannot_remove_labels():
+    """A guardrail may add labels but not remove any or change decision, usage and name."""
 
     def clean(result):
         return ToolResult("other", "ok", "all is well", labels=frozenset({Label.PRIVATE}))
@@ -230,16 +230,16 @@ def failing(place: str) -> str:
 
 
 @pytest.mark.parametrize("check", [hidden, replaced, refused])
-def test_a_call_that_failed_stays_failed(check):
-    """No check makes a success of a failure, and the error says what the check gave."""
+def test_failed_call_stays_failed(check):
+    """A failed call stays failed, and its error is the checked text."""
     result = only_result(check, failing)
     assert result.status == "failed"
     assert not result.ok
     assert SECRET not in f"{result.content}{result.error}"
 
 
-def test_a_check_may_call_a_success_a_failure():
-    """An error that a check gives makes a failure of what went well; a value that it gives is the program's."""
+def test_guardrail_may_fail_a_successful_call():
+    """A guardrail may turn a success into a failure or replace the value."""
 
     def judged(result):
         return dataclasses.replace(result, error="too little", content="too little")
@@ -248,8 +248,8 @@ def test_a_check_may_call_a_success_a_failure():
     assert only_result(lambda result: dataclasses.replace(result, value=7)).value == 7
 
 
-def test_the_whole_of_a_long_result_is_what_the_check_left():
-    """Of a result that was cut nothing can be read on that a check has not seen; a long text of a check is cut, too."""
+def test_full_text_of_a_long_result_is_checked():
+    """The full text of a truncated result is the checked text, which is truncated if it is long."""
     long = Tool(lambda: f"{SECRET} " * 1_000, "long", "Long.", max_chars=1_000)
 
     def shortened(result):
@@ -273,8 +273,8 @@ def test_the_whole_of_a_long_result_is_what_the_check_left():
 @pytest.mark.parametrize(
     "value", [f"{'x' * 2_000} {SECRET} {'y' * 2_000}", {"rows": ["x" * 2_000, SECRET, "y" * 2_000]}]
 )
-def test_nothing_is_read_piece_by_piece(check, value):
-    """What lies beyond the part that is shown is checked with it, and cannot be read piece by piece."""
+def test_hidden_part_of_a_result_is_checked(check, value):
+    """A secret in the hidden part of a long result cannot be read in pieces."""
     long = Tool(lambda: value, "long", "Long.", max_chars=1_000)
     first, second = (str(value).index(SECRET) + place for place in (-20, 3))
 
@@ -288,8 +288,8 @@ def test_nothing_is_read_piece_by_piece(check, value):
     assert not any(SECRET[3:] in str(used.result) or SECRET[:3] in str(used.result) for used in result.tool_calls)
 
 
-def test_what_passes_whole_is_shown_in_part():
-    """A long result that passes is shown to the model as it would be without a check."""
+def test_accepted_long_result_is_truncated():
+    """A long result that is accepted is truncated as usual."""
     long = Tool(lambda: "word " * 1_000, "long", "Long.", max_chars=1_000)
 
     def passes(result):
@@ -305,8 +305,8 @@ def test_what_passes_whole_is_shown_in_part():
     assert shown([passes]).content == shown([same]).content == shown([]).content
 
 
-def test_pictures_go_with_words_and_stay_beside_a_result():
-    """A text takes the place of pictures, too; a ToolResult says which of them are shown."""
+def test_images_of_a_checked_result():
+    """A string removes the images of a result; a ToolResult may include them."""
     picture = Tool(lambda: ["a dot", Image.read(DOT)], "look", "A picture.")
     llm = ScriptedLLM(call("look"), "Done.")
 
@@ -320,7 +320,7 @@ def test_pictures_go_with_words_and_stay_beside_a_result():
 
 
 def numbered(result):
-    """Gives what is no result."""
+    """Return an invalid guardrail result."""
     return len(result.content)
 
 
@@ -337,8 +337,8 @@ def quoting(result):
         (numbered, "The guardrail numbered returned int; it must return None to pass, a text or another ToolResult."),
     ],
 )
-def test_what_nobody_could_check_is_withheld(check, reason):
-    """A check with a bug lets nothing pass; the run goes on, and its error tells where, not what it was about."""
+def test_result_of_a_failed_guardrail_is_withheld(check, reason):
+    """A guardrail that fails withholds the result, and the error does not contain the result."""
     result = only_result(check)
     assert reason in result.error
     assert SECRET not in f"{result.content}{result.value}"
@@ -346,8 +346,8 @@ def test_what_nobody_could_check_is_withheld(check, reason):
 
 @pytest.mark.parametrize("way", ["run", "arun"])
 @pytest.mark.parametrize("kind", [lambda check: check, awaiting], ids=["sync", "async"])
-def test_a_check_has_the_time_of_the_run(kind, way):
-    """A check that takes longer than the run may lets nothing pass."""
+def test_guardrail_respects_the_time_limit(kind, way):
+    """A guardrail that exceeds the time limit withholds the result."""
 
     def slow(result):
         time.sleep(0.6 if result.ok else 0)
@@ -363,8 +363,8 @@ def test_a_check_has_the_time_of_the_run(kind, way):
     assert "did not finish in time" in result.tool_calls[0].result.error
 
 
-def test_a_withheld_result_can_be_undone(tmp_path):
-    """What a call has changed is known and taken back, whatever was told of it."""
+def test_call_with_a_withheld_result_can_be_undone(tmp_path):
+    """The changes of a call with a withheld result can be undone."""
     llm = ScriptedLLM(call("write_file", path="a.txt", content="x"), "Done.")
 
     def never(result):
@@ -379,8 +379,8 @@ def test_a_withheld_result_can_be_undone(tmp_path):
     assert not Path(tmp_path / "a.txt").exists()
 
 
-def test_what_ends_a_run_is_what_the_check_left():
-    """The answer that a tool gives is the one that its check has left; of a withheld one the model is told."""
+def test_result_that_ends_a_run_is_checked():
+    """The result of a tool that ends the run is checked; if it is withheld, the run continues."""
     ending = Tool(lambda: f"It is {SECRET}.", "finish", "Ends.", ends_run=True)
 
     def answer(check):
@@ -390,8 +390,8 @@ def test_what_ends_a_run_is_what_the_check_left():
     assert answer(refused) == "I may not say."
 
 
-def test_who_leads_checks():
-    """A handoff is no result to look at; after it the checks of the agent that leads hold."""
+def test_guardrails_of_the_active_agent_apply():
+    """A handoff is not checked; after it, the guardrails of the active agent apply."""
     expert = Agent("expert", [look], llm=ScriptedLLM(call("look", place="x"), "Done."), guardrails=[hidden])
     front = Agent("front", llm=ScriptedLLM(call("hand_off_to_expert")), handoffs=[expert], guardrails=[quoting])
     result = front.run("go")
@@ -399,8 +399,8 @@ def test_who_leads_checks():
     assert "***" in result.tool_calls[1].result.content
 
 
-def test_an_agent_at_work_in_a_check_is_paid_by_the_run():
-    """What a check spends on a model counts as the call's."""
+def test_usage_of_a_guardrail_counts_for_the_call():
+    """The usage of a model in a guardrail counts for the tool call."""
     judge = Agent("judge", llm=ScriptedLLM("harmless"))
 
     def judged(result):

@@ -51,7 +51,7 @@ def calling(function):
 
 
 def keep_at_the_top() -> None:
-    """Change what the module holds."""
+    """Change the global variable."""
     AT_THE_TOP.append("a")
 
 
@@ -68,30 +68,30 @@ SHOP = Shop()
         pytest.param(SHOP, id="object"),
     ],
 )
-def test_what_functions_are_given_is_known(held) -> None:
-    """The objects that partials give are those that a function shares, also inside of other functions."""
+def test_objects_of_partials_are_shared(held) -> None:
+    """Objects bound by a partial are shared, also inside other functions."""
     for function in (functools.partial(print, held), functools.partial(print, file=held)):
         assert [each is held for each in shared_by(function)] == [True]
         assert [each is held for each in shared_by(calling(function))] == [True]
 
 
 @pytest.mark.parametrize("held", [{"An": 1}, ["a"], SHOP], ids=lambda held: type(held).__name__)
-def test_what_a_closure_holds_is_not_shared(held) -> None:
-    """A function that uses a client or notes its calls runs at the same time as others."""
+def test_objects_in_a_closure_are_not_shared(held) -> None:
+    """Objects held in a closure are not shared, so calls run concurrently."""
     assert shared_by(around(held)) == []
     assert shared_by(around(around(held))) == []
 
 
-def test_the_object_of_a_method_is_shared() -> None:
-    """A method shares its object, and so does a function around it."""
+def test_object_of_a_method_is_shared() -> None:
+    """A method and a function that wraps it share the method's object."""
     names = ["b"]
     for method, owner in ((SHOP.order, SHOP), (names.append, names)):
         for function in (method, functools.partial(method), calling(method)):
             assert [each is owner for each in shared_by(function)] == [True]
 
 
-def test_objects_that_are_called_share_what_they_call() -> None:
-    """An object that is called shares itself, and the objects of the methods that it keeps."""
+def test_callable_objects_are_shared() -> None:
+    """A callable object shares itself and the objects of the methods it holds."""
 
     class Caller:
         def __init__(self, method) -> None:
@@ -118,14 +118,14 @@ def test_objects_that_are_called_share_what_they_call() -> None:
     ],
     ids=lambda held: type(held).__name__,
 )
-def test_what_cannot_change_is_not_shared(held) -> None:
-    """Values, classes, modules and plain functions are no reason for calls to wait for one another."""
+def test_immutable_objects_are_not_shared(held) -> None:
+    """Immutable values, classes, modules and plain functions are not shared."""
     assert shared_by(functools.partial(print, held)) == []
 
 
 @pytest.mark.parametrize("lock", [threading.Lock(), threading.RLock(), threading.Event(), threading.Semaphore()])
-def test_functions_with_locks_look_after_themselves(lock) -> None:
-    """Who holds a lock beside its objects reckons with calls at the same time."""
+def test_functions_with_locks_are_not_serialized(lock) -> None:
+    """A function that holds a lock is not serialized."""
     assert shared_by(functools.partial(print, {"An": 1}, lock)) == []
     method = SHOP.order
 
@@ -136,8 +136,8 @@ def test_functions_with_locks_look_after_themselves(lock) -> None:
     assert shared_by(call) == []
 
 
-def test_what_modules_hold_and_our_own_functions_keep_is_not_looked_at() -> None:
-    """Functions at the top of a module share nothing, nor do the shipped tools."""
+def test_module_functions_and_shipped_tools_share_nothing() -> None:
+    """Module-level functions and shipped tools share nothing."""
     assert (
         shared_by(keep_at_the_top)
         == shared_by(calculator_tool.function)
@@ -146,8 +146,8 @@ def test_what_modules_hold_and_our_own_functions_keep_is_not_looked_at() -> None
     )
 
 
-def test_variables_without_a_value_and_long_chains_are_borne() -> None:
-    """A variable of a closure may have no value yet, and there may be more functions than are looked at."""
+def test_unset_variables_and_long_chains_are_handled() -> None:
+    """Unset closure variables and long chains of functions are handled."""
 
     def call() -> object:
         return later

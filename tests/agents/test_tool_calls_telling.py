@@ -19,37 +19,37 @@ def used(content="Closed.", arguments=CALL.arguments, name="look", **options):
     return ToolCallFinished(ToolCall("id0", name, arguments), result(content, **options))
 
 
-def test_result_is_told_as_it_is():
-    """A result of which nothing else is to be said stays the same."""
+def test_result_without_notes_is_unchanged():
+    """A result without notes is unchanged."""
     assert ResultNotes(CALL).amend(result()) == result()
     assert ResultNotes(CALL, {"Closed.": 1}, 3).amend(result()) == result()
     assert ResultNotes(CALL, {"Closed.": 9}, None).amend(result()) == result()
 
 
-def test_repetition_is_told():
-    """At the time that the limit names, the model is told that nothing has changed."""
+def test_repeated_result_gets_a_note():
+    """A repeated result gets a note when the limit is reached."""
     assert ResultNotes(CALL, {"Closed.": 2}, 3).amend(result()).content == f"Closed.\n\n{AGAIN}"
 
 
-def test_first_time_is_no_repetition():
-    """However low the limit is, a result that comes for the first time is not called a repetition."""
+def test_first_result_is_not_reported_as_repeated():
+    """The first result is not reported as repeated, however low the limit is."""
     assert ResultNotes(CALL, {}, 1).amend(result()).content == "Closed."
     assert "already returned" in ResultNotes(CALL, {"Closed.": 1}, 1).amend(result()).content
 
 
-def test_change_by_a_person_is_told():
-    """The model is told what a person has made of its arguments; a repetition is told beside it."""
+def test_changed_arguments_are_reported_in_a_note():
+    """Arguments changed by a person are reported to the model in a note."""
     told = ResultNotes(CALL, {"Closed.": 2}, 3, is_edited=True).amend(result()).content
     assert told.startswith(f"Closed.\n\n[Note: a person changed the arguments of this call to {CALL.arguments}; this")
 
 
-def test_labels_of_what_is_read_on_in_are_kept():
-    """A result holds what the older output may hold from which it is taken."""
+def test_labels_of_the_source_are_added():
+    """The labels of the source are added to the result."""
     assert ResultNotes(CALL, labels=frozenset({Label.PRIVATE})).amend(result()).labels == {Label.PRIVATE}
 
 
 def test_repeats_are_counted_by_call_and_result():
-    """The spelling of the arguments does not tell calls apart; another tool, argument or result does."""
+    """Calls with equal arguments in another format are identical; other tools or results differ."""
     calls = [
         used(),
         used(arguments='{"twice":true,"at":"door"}'),
@@ -64,16 +64,16 @@ def test_repeats_are_counted_by_call_and_result():
     assert Repeats(calls).of(ToolCall("id", "smell", "{}")) == {}
 
 
-def test_our_own_notes_do_not_tell_results_apart():
-    """A result is the same with and without our notes; a note that the tool itself wrote belongs to it."""
+def test_own_notes_are_ignored_in_comparisons():
+    """Our notes are ignored when results are compared, but a tool's own notes are not."""
     edited = ResultNotes(CALL, is_edited=True).amend(result()).content
     again = ResultNotes(CALL, {"Closed.": 2}, 3).amend(result()).content
     own = "Closed.\n\n[Note: the key is under the mat.]"
     assert Repeats([used(), used(edited), used(again), used(own)]).of(CALL) == {"Closed.": 3, own: 1}
 
 
-def test_handles_do_not_tell_results_apart():
-    """A long result is known by its whole text, of which each call shows a part under a handle of its own."""
+def test_long_results_are_compared_by_their_full_text():
+    """Long results are compared by their full text, not by their handles."""
     whole = "Closed. " * 1_000
     parts = [
         ResultNotes(ToolCall(f"id{number}", "look", "{}")).amend(result("Closed. …", whole=whole)) for number in (1, 2)
@@ -83,8 +83,8 @@ def test_handles_do_not_tell_results_apart():
     assert Repeats(calls).of(ToolCall("id3", "look", "{}")) == {whole: 2}
 
 
-def test_limit_is_broken_as_many_times_after_the_note():
-    """With a limit of three the model is told at the third time, and the run ends at the sixth."""
+def test_limit_is_reached_at_twice_its_number():
+    """With a limit of three, the run ends at the sixth identical result."""
     calls = []
     repeats = Repeats(calls)
     for time in range(1, 7):
@@ -95,8 +95,8 @@ def test_limit_is_broken_as_many_times_after_the_note():
     assert repeats.broken(None) is None
 
 
-def test_what_was_before_counts_for_the_note_only():
-    """When a run goes on, the model is told of what came before, and the limit counts from there."""
+def test_earlier_calls_count_for_the_note_only():
+    """Calls before resuming count for the note, but not for the limit."""
     calls = [used() for _ in range(6)]
     repeats = Repeats(calls)
     assert (repeats.of(CALL), repeats.broken(3)) == ({"Closed.": 6}, None)

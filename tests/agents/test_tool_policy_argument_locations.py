@@ -23,7 +23,7 @@ FILES = (write_file_tool, read_file_tool, search_files_tool)
 
 @pytest.fixture
 def folder(tmp_path):
-    """A workspace with folders, links to them, and a link to the workspace itself beside it."""
+    """Return a workspace with folders, links to them, and a link to the workspace itself."""
     work = tmp_path / "work"
     for name in ("prod/deep", "docs", "src", "a/b"):
         (work / name).mkdir(parents=True)
@@ -105,16 +105,16 @@ def spelled(text, folder):
 
 
 @pytest.mark.parametrize(("rule", "path"), spelling_pairs("prod"))
-def test_what_is_denied_below_a_folder_is_denied_by_every_way_there(folder, rule, path):
-    """Whether the path or the rule is spelled absolute, relative, through a link, or with dots and slashes."""
+def test_deny_rule_on_a_folder_applies_to_every_spelling(folder, rule, path):
+    """A deny rule on a folder applies to every spelling of a path below it."""
     where = {"path": {"below": spelled(rule, folder)}}
     call_of = {"path": spelled(path, folder), "content": "x"}
     assert verdict(folder, Rule("deny", "write_file", where), "write_file", call_of) == "deny"
 
 
 @pytest.mark.parametrize(("rule", "path"), spelling_pairs("other"))
-def test_what_lies_elsewhere_is_not_denied(folder, rule, path):
-    """A rule says nothing of other places, whatever their names begin with."""
+def test_paths_elsewhere_are_not_denied(folder, rule, path):
+    """A deny rule does not apply to other paths with the same prefix."""
     where = {"path": {"below": spelled(rule, folder)}}
     call_of = {"path": spelled(path, folder), "content": "x"}
     assert verdict(folder, Rule("deny", "write_file", where), "write_file", call_of) == "allow"
@@ -139,8 +139,8 @@ TESTS_OF_A_FILE = {
 
 @pytest.mark.parametrize("test", TESTS_OF_A_FILE.values(), ids=TESTS_OF_A_FILE)
 @pytest.mark.parametrize("rule", FILES_IN_RULES)
-def test_a_file_is_denied_in_every_spelling(folder, test, rule):
-    """Tests for a whole value compare the file, not its spelling, on both sides."""
+def test_file_is_denied_in_every_spelling(folder, test, rule):
+    """Tests for a whole path compare the file, not its spelling."""
     denial = Rule("deny", "write_file", {"path": test(spelled(rule, folder))})
     for path in ("prod/q", "./prod//q", "lnk/q", "a/b/up/q", "{folder}/prod/q", "Prod/Q"):
         call_of = {"path": spelled(path, folder), "content": "x"}
@@ -152,15 +152,15 @@ def test_a_file_is_denied_in_every_spelling(folder, test, rule):
 
 @pytest.mark.parametrize("pattern", [r"\./prod/.*", r"prod/q", r".*/work/prod/q"])
 @pytest.mark.parametrize("path", ["prod/q", "./prod//q", "lnk/q"])
-def test_a_pattern_denies_in_every_spelling(folder, pattern, path):
-    """A pattern is tried on the path as it was given, relative, with a leading dot, and absolute."""
+def test_pattern_denies_every_spelling(folder, pattern, path):
+    """A pattern is matched against the given, relative, dotted and absolute path."""
     rule = Rule("deny", "write_file", {"path": {"matches": pattern}})
     assert verdict(folder, rule, "write_file", {"path": path, "content": "x"}) == "deny"
 
 
 @pytest.mark.parametrize("spelling", ["notes/q", "./notes/q", "lnk/q"])
 def test_lists_of_paths_are_compared_in_every_spelling(folder, spelling):
-    """In a list of paths, one of them or the whole list can be denied, however it is spelled."""
+    """Rules apply to one path or to all paths of a list, in every spelling."""
     given = {"paths": ["docs/x", "prod//q"]}
     real = spelling.replace("notes", "prod")
     assert verdict(folder, Rule("deny", "pack", {"paths": {"one_of": [real, "z"]}}), "pack", given) == "deny"
@@ -195,8 +195,8 @@ ALLOWED = [
 
 
 @pytest.mark.parametrize(("test", "path", "expected"), ALLOWED)
-def test_what_is_allowed_below_a_folder_is_really_there(folder, test, path, expected):
-    """A rule that allows fits when the path and the place that it leads to both fit."""
+def test_allow_rule_checks_the_resolved_path(folder, test, path, expected):
+    """An allow rule matches if both the path and its resolved location match."""
     test = {name: spelled(value, folder) if isinstance(value, str) else value for name, value in test.items()}
     arguments = {"path": spelled(path, folder), "content": "x"}
     rule = Rule("allow", "write_file", {"path": test})
@@ -225,15 +225,15 @@ OF_TOOLS = [
 
 
 @pytest.mark.parametrize("row", OF_TOOLS)
-def test_every_path_of_every_tool_is_located(folder, row):
-    """What a tool declares as paths, and what a rule tests by `below`, whatever the arguments are called."""
+def test_every_path_argument_is_resolved(folder, row):
+    """Rules apply to declared path arguments and to those that a rule tests with `below`."""
     says, tool, argument, test, arguments, expected = row
     level = "SYSTEM" if says == "deny" else "NETWORK"
     assert verdict(folder, Rule(says, tool, {argument: test}), tool, arguments, level) == expected
 
 
-def test_function_outside_of_the_workspace_is_seen_from_the_current_folder(folder):
-    """A function that opens paths by itself opens them there, and may take `~` for the home."""
+def test_function_outside_the_workspace_uses_the_current_folder(folder):
+    """Paths of a function outside the workspace are relative to the current directory."""
     tool, before = Tool(stow, level="SYSTEM"), Path.cwd()
     home = os.environ["HOME"]
     rows = [("prod", "lnk/q", "deny"), (f"{folder}/prod", "lnk/q", "deny"), (f"{home}/prod", "~/prod/q", "deny")]
@@ -250,8 +250,8 @@ def test_function_outside_of_the_workspace_is_seen_from_the_current_folder(folde
 
 @pytest.mark.parametrize("way", ["run", "arun"])
 @pytest.mark.parametrize("tool", [write_file_tool, read_file_tool, search_files_tool])
-def test_a_link_that_is_moved_between_judging_and_running_does_not_help(folder, tool, way):
-    """The file tools touch the place that was judged, or nothing."""
+def test_link_moved_before_running_is_not_followed(folder, tool, way):
+    """File tools access only the location that was judged."""
 
     def approve(_request):
         (folder / "docs/out").unlink()
@@ -272,8 +272,8 @@ def test_a_link_that_is_moved_between_judging_and_running_does_not_help(folder, 
     assert ((folder / "prod/q").read_text(), (folder / "src/q").read_text()) == ("live", "test")
 
 
-def test_a_link_that_is_moved_after_the_call_was_judged_does_not_help(folder):
-    """A path that leads elsewhere when the tool runs than when rules were matched against it is refused."""
+def test_link_moved_after_the_decision_is_rejected(folder):
+    """A path that resolves to another location after the decision is rejected."""
 
     def on_event(event):
         if isinstance(event, ToolCallStarted):
@@ -292,7 +292,7 @@ def test_a_link_that_is_moved_after_the_call_was_judged_does_not_help(folder):
 
 
 @pytest.mark.parametrize("folder", ["~/prod", "$HOME/prod", "../prod", "a/../../prod", ""])
-def test_folder_that_no_path_can_lie_in_is_refused(folder):
-    """Nothing expands `~` and variables, and nothing is above the workspace: such a rule would protect nothing."""
+def test_folder_that_matches_no_path_is_rejected(folder):
+    """A `below` rule with `~`, a variable or a folder above the workspace is rejected."""
     with pytest.raises(ConfigError, match="takes a folder, relative to the workspace or absolute"):
         Rule("deny", "write_file", {"path": {"below": folder}})

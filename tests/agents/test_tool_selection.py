@@ -23,7 +23,7 @@ def weather(city: str) -> str:
 
 
 def stock(company: str) -> str:
-    """What a share costs."""
+    """Return a share price."""
     return f"{company}: 12"
 
 
@@ -35,8 +35,8 @@ def names_in(llm):
     return [[spec.name for spec in request.tools] for request in llm.requests]
 
 
-def test_a_model_is_offered_what_it_has_found():
-    """A search adds what it has found behind what was offered before, and it stays there for the next prompt."""
+def test_found_tools_are_offered():
+    """Tools found by a search are appended to the offered tools and stay for later prompts."""
     llm = ScriptedLLM(
         call(FIND_TOOLS, query="weather of a city"), call("weather", city="Hue"), "Fine.", call("add", a=1, b=2), "3."
     )
@@ -49,15 +49,15 @@ def test_a_model_is_offered_what_it_has_found():
     assert told["tools"] == ["weather"]
 
 
-def test_awaiting_searches_alike():
-    """A run that is awaited is offered the same."""
+def test_async_run_offers_the_same_tools():
+    """An async run is offered the same tools."""
     llm = ScriptedLLM(call(FIND_TOOLS, query="share"), call("stock", company="X"), "12.")
     assert asyncio.run(Agent("helper", [add, BIG], llm=llm).arun("go")).output == "12."
     assert names_in(llm)[1:] == [["add", FIND_TOOLS, "stock"]] * 2
 
 
-def test_what_was_found_stands_in_the_order_of_finding():
-    """What is found later stands behind what was found before, so that the beginning of a request stays as it was."""
+def test_found_tools_are_in_the_order_of_the_search():
+    """Found tools are offered in the order in which they were found."""
     llm = ScriptedLLM(
         [call(FIND_TOOLS, query="share"), call(FIND_TOOLS, query="weather")],
         call(FIND_TOOLS, query="weather, share"),
@@ -67,32 +67,32 @@ def test_what_was_found_stands_in_the_order_of_finding():
     assert names_in(llm) == [[FIND_TOOLS], [FIND_TOOLS, "stock", "weather"], [FIND_TOOLS, "stock", "weather"]]
 
 
-def test_a_search_that_finds_nothing_says_so():
-    """The model is told that no tool fits."""
+def test_search_without_matches_is_empty():
+    """A search without matches returns an empty result."""
     llm = ScriptedLLM(call(FIND_TOOLS, query="zebra"), "No.")
     result = Agent("helper", [BIG], llm=llm).run("go")
     assert result.tool_calls[0].result.status == "empty"
     assert names_in(llm)[1] == [FIND_TOOLS]
 
 
-def test_one_search_finds_a_few():
-    """However many tools share a word with a query, the best few are found."""
+def test_search_returns_the_best_matches():
+    """A search returns only the best matches."""
     many = Toolset(Tool(weather, f"weather_{number}") for number in range(100)).searchable()
     llm = ScriptedLLM(call(FIND_TOOLS, query="weather"), ".")
     Agent("helper", many, llm=llm).run("go")
     assert len(llm.requests[1].tools) == 1 + MOST_FOUND
 
 
-def test_a_tool_that_was_not_found_is_judged_and_run():
-    """A model that knows a tool's name alone may call it; with wrong arguments it is told so, and offered the tool."""
+def test_searchable_tool_can_be_called_without_a_search():
+    """A searchable tool can be called without a search, and is offered after a call."""
     llm = ScriptedLLM(call("weather", city="Hue"), call("stock", firm="X"), call("stock", company="X"), "12.")
     result = Agent("helper", [BIG], llm=llm).run("go")
     assert [used.result.status for used in result.tool_calls] == ["ok", "failed", "ok"]
     assert names_in(llm)[1:3] == [[FIND_TOOLS, "weather"], [FIND_TOOLS, "weather", "stock"]]
 
 
-def test_finding_permits_nothing():
-    """Level, rules and approver hold for a tool that was found, and for the search itself."""
+def test_policy_applies_to_found_tools():
+    """Level, rules and approver apply to found tools and to the search."""
     ran = []
 
     def erase(name: str) -> str:
@@ -109,16 +109,16 @@ def test_finding_permits_nothing():
     assert told.tool_calls[0].result.status == "denied"
 
 
-def test_a_made_up_tool_is_told_what_is_shown():
-    """Who calls what there is not is told the nearest name, and not a list of hundreds."""
+def test_unknown_tool_lists_the_offered_tools():
+    """The error for an unknown tool suggests the closest name and lists only the offered tools."""
     result = Agent("helper", [add, BIG], llm=ScriptedLLM(call("wether", city="Hue"), "Sorry.")).run("go")
     error = result.tool_calls[0].result.error
     assert "Did you mean 'weather'?" in error
     assert error.endswith(f"The tools are: add, {FIND_TOOLS}.")
 
 
-def test_a_run_that_goes_on_elsewhere_offers_what_it_had_found(tmp_path):
-    """What was found is read from the conversation, also from a text of a run, a stored session and a set history."""
+def test_found_tools_are_offered_after_resuming(tmp_path):
+    """Found tools are offered again after resuming, in a stored session and in a set history."""
     said = [call(FIND_TOOLS, query="weather"), call("ask", text="?")]
 
     def ask(text: str) -> str:
@@ -138,8 +138,8 @@ def test_a_run_that_goes_on_elsewhere_offers_what_it_had_found(tmp_path):
     assert {tuple(offer) for offer in [*names_in(llm), *names_in(third.llm)]} == {("ask", FIND_TOOLS, "weather")}
 
 
-def test_a_replay_offers_the_same(tmp_path):
-    """A recorded run is replayed without a search."""
+def test_replay_offers_the_same_tools(tmp_path):
+    """A run with found tools can be replayed."""
 
     def helper(*lines):
         return Agent("helper", [add, BIG], llm=ScriptedLLM(*lines))
@@ -150,8 +150,8 @@ def test_a_replay_offers_the_same(tmp_path):
         assert helper().run("go").messages == recorded.messages
 
 
-def test_who_takes_over_has_tools_of_its_own():
-    """After a handoff the other agent's tools are offered, and those to be found that the conversation has named."""
+def test_handoff_target_offers_its_own_tools():
+    """After a handoff, the other agent's tools are offered, including those already found."""
     expert = Agent("expert", [Toolset([weather]).searchable()], llm=ScriptedLLM("It is fine."))
     llm = ScriptedLLM(call(FIND_TOOLS, query="weather share"), call("hand_off_to_expert"))
     Agent("front", [BIG], llm=llm, handoffs=[expert]).run("go")
@@ -159,8 +159,8 @@ def test_who_takes_over_has_tools_of_its_own():
     assert names_in(llm)[1][:2] == ["hand_off_to_expert", FIND_TOOLS]
 
 
-def test_what_reads_long_results_stands_behind_what_was_found():
-    """The tool that reads on is offered beside those that were found."""
+def test_read_more_is_offered_after_found_tools():
+    """`read_more` is offered after the found tools."""
     long = Tool(lambda: "x" * 5_000, "long", "A long text.", max_chars=1_000)
     llm = ScriptedLLM(call(FIND_TOOLS, query="share"), call("long"), ".")
     Agent("helper", [long, BIG], llm=llm).run("go")
@@ -171,13 +171,13 @@ def test_what_reads_long_results_stands_behind_what_was_found():
     "content",
     ["", "no JSON", "[1]", '{"tools": "weather"}', '{"tools": [1, null]}', '{"found": ["weather"]}', "[" * 100_000],
 )
-def test_other_contents_name_no_tools(content):
-    """What stands in the place of a search's result, such as the words of a check, names no tools."""
+def test_other_content_names_no_tools(content):
+    """Content that is not a search result names no tools."""
     assert found_in([ToolMessage("1", FIND_TOOLS, content)], BIG) == ()
 
 
-def test_only_what_was_searched_or_called_counts():
-    """A result of another tool, a person and a model's words name no tools; a note behind a result does no harm."""
+def test_only_searches_and_calls_name_tools():
+    """Only search results and calls name found tools; a note after a result is ignored."""
     content = '{"tools": ["weather", "nothing"]}'
     conversation = [
         UserMessage(content),
@@ -190,14 +190,14 @@ def test_only_what_was_searched_or_called_counts():
     assert [spec.name for spec in found_in([told], BIG)] == ["weather"]
 
 
-def test_without_tools_to_search_for_nothing_changes():
-    """An agent whose tools are all plain has no search."""
+def test_no_search_without_searchable_tools():
+    """An agent without searchable tools has no search tool."""
     tools = Toolset([add])
     assert offered(tools) == (tools, (tools[0].spec,))
 
 
-def test_the_names_are_told_as_far_as_there_is_room():
-    """A model is told the names of what it can find; of hundreds the words in them, the most frequent first."""
+def test_search_description_lists_names_or_words():
+    """The search tool lists the tool names, or the most frequent words of many names."""
     described = offered(BIG)[0][FIND_TOOLS].description
     assert "They are: weather, stock." in described
     many = Toolset(Tool(weather, f"server_weather_word{number}") for number in range(500)).searchable()
@@ -207,8 +207,8 @@ def test_the_names_are_told_as_far_as_there_is_room():
     assert len(described) < 2_500
 
 
-def test_the_name_of_the_search_is_taken():
-    """Two tools of that name are refused before anything runs."""
+def test_name_of_the_search_tool_is_reserved():
+    """A tool with the name of the search tool raises ConfigError."""
     own = Tool(add, FIND_TOOLS)
     with pytest.raises(ConfigError, match="Two tools are named 'find_tools'"):
         Agent("helper", [own, BIG], llm=ScriptedLLM(say("."))).run("go")

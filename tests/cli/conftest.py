@@ -57,7 +57,7 @@ def own_settings(monkeypatch, state_folders):
 
 @pytest.fixture
 def spawn():
-    """Start `agentkit ARGUMENTS` without a key and, unless told, without standard input."""
+    """Start `agentkit ARGUMENTS` without an API key and, by default, without standard input."""
 
     def start(*arguments, server=None, **options):
         env = {
@@ -154,7 +154,7 @@ class Run:
         self.tell(RunStarted(agent, prompt))
 
     def tell(self, *milestones):
-        """Tell what has happened."""
+        """Record these milestones."""
         for milestone in milestones:
             self.recorder.told(self.name, milestone)
 
@@ -211,7 +211,7 @@ def record_attacker(recorder):
 
 
 def record_outside(recorder):
-    """What was asked while no run told of it."""
+    """Record requests and calls made outside of any run."""
     used = AssistantMessage("", (call("f", 9),)), ToolMessage("c9", "f", "1")
     asked = Request(
         (SystemMessage("Obey."), UserMessage("Say hello."), *used),

@@ -42,30 +42,30 @@ def bot(tmp_path):
 
 
 def told(server):
-    """The instruction and the tools of each request."""
+    """Return the instruction and the tool names of each request."""
     return [
         (each.json["messages"][0]["content"], [tool["function"]["name"] for tool in each.json.get("tools", [])])
         for each in server.requests
     ]
 
 
-def test_it_is_asked_as_the_program_has_made_it(command, bot):
-    """Its instruction, tools and limits are the program's; the model is the command line's where it has none."""
+def test_agent_of_a_program_is_run(command, bot):
+    """The instruction and tools of the program's agent are used."""
     with FakeServer(call("price", name="pen"), "5 EUR.") as server:
         out, _, code = command("--agent", f"{bot}:clerk", "How much is a pen?", server=server)
     assert (out, code) == ("5 EUR.\n", 0)
     assert told(server) == [("Sell things.", ["price", "calculator"])] * 2
 
 
-def test_its_iterations_are_the_programs(command, bot):
-    """What the program allows to take long may, beyond what the command line allows by itself."""
+def test_iteration_limit_of_the_program_applies(command, bot):
+    """The iteration limit of the program's agent replaces the default of the command line."""
     with FakeServer(*[call("price", name=f"pen {number}") for number in range(11)], "55 EUR.") as server:
         out, err, _ = command("--agent", f"{bot}:patient", "How much are eleven pens?", server=server)
     assert out == "55 EUR.\n", err
 
 
-def test_whom_it_asks_is_the_programs_unless_all_is_approved(command, bot):
-    """The program's approver answers; `-y` comes before it."""
+def test_approver_of_the_program_is_used(command, bot):
+    """The program's approver is used, unless -y is given."""
     with FakeServer(call("pay"), "No.", call("pay"), "Yes.") as server:
         command("--agent", f"{bot}:strict", "Go!", server=server)
         command("--agent", f"{bot}:strict", "-y", "Go!", server=server)
@@ -74,8 +74,8 @@ def test_whom_it_asks_is_the_programs_unless_all_is_approved(command, bot):
     assert "Nobody may." not in told[3]
 
 
-def test_flags_come_first(command, bot):
-    """An instruction, tools, a level and limits on the command line take the place of the program's."""
+def test_flags_override_the_program(command, bot):
+    """An instruction, tools and limits on the command line override those of the program."""
     with FakeServer(call("price", name="pen"), "No.", "Hi.") as server:
         command("--agent", f"{bot}:clerk", "-s", "Be brief.", "-t", "string_length", "Hi", server=server)
         command("--agent", f"{bot}:clerk", "--limit", "output_tokens=700", "Hi", server=server)
@@ -84,7 +84,7 @@ def test_flags_come_first(command, bot):
 
 
 def test_typed_and_checked_answers(command, bot):
-    """What is typed is written as JSON, and what is checked as it was amended, once."""
+    """A typed answer is written as JSON, and a guarded answer is written once, as amended."""
     with FakeServer('{"result": [1, 2]}', '{"result": [1, 2]}', "Done.") as server:
         typed, _, _ = command("--agent", f"{bot}:judge", "Which?", server=server)
         whole, _, _ = command("--agent", f"{bot}:judge", "--json", "Which?", server=server)
@@ -93,8 +93,8 @@ def test_typed_and_checked_answers(command, bot):
     assert checked == "Done. Kind regards.\n"
 
 
-def test_an_own_model_is_asked(command, tmp_path):
-    """A client that the program has made is used, unless a flag names another model."""
+def test_model_of_the_program_is_used(command, tmp_path):
+    """The program's own client is used unless a flag names a model."""
     with FakeServer("Mine.") as own, FakeServer("Yours.") as other:
         (tmp_path / "bot.py").write_text(
             f"from agentkit import LLM, Agent\nit = Agent('it', llm=LLM(base_url={own.base_url!r}, model='own'))\n"
@@ -106,23 +106,23 @@ def test_an_own_model_is_asked(command, tmp_path):
 @pytest.mark.parametrize(
     ("place", "text", "why"),
     [
-        ("bot.py", PROGRAM, "{path} has clerk, judge, patient, strict, polite, so the choice is open"),
+        ("bot.py", PROGRAM, "{path} has clerk, judge, patient, strict, polite, so the choice is ambiguous"),
         ("bot.py:clark", PROGRAM, "There is no Agent 'clark' in {path}; it has clerk, judge, patient, strict, polite"),
         ("bot.py", "x = 1", "There is no Agent in {path}."),
         ("bot.py", "x = 1 / 0", "{path}, line 1: ZeroDivisionError"),
         ("none.py", "", "does not exist"),
     ],
 )
-def test_what_cannot_be_used_is_told(command, tmp_path, place, text, why):
-    """Nothing is asked when the program fails, or does not make the agent that is meant."""
+def test_unusable_program_is_an_error(command, tmp_path, place, text, why):
+    """A program that fails or does not define the named agent is an error."""
     (tmp_path / "bot.py").write_text(text)
     _, err, code = command("--agent", str(tmp_path / place), "Hi")
     assert code != 0
     assert why.format(path=tmp_path / "bot.py") in err
 
 
-def test_the_type_of_answers_is_the_programs(command, bot):
-    """`--schema` beside such an agent is refused, with where to say it."""
+def test_schema_is_rejected_for_a_program_agent(command, bot):
+    """`--schema` is rejected for an agent that is defined by a program."""
     with FakeServer() as server:
         _, err, code = command("--agent", f"{bot}:clerk", "--schema", "name", "Hi", server=server)
     assert code != 0

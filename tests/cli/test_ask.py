@@ -6,8 +6,8 @@ from agentkit.messages import ToolCall
 from agentkit.testing import FakeServer, call, say
 
 
-def test_tool_calls_are_shown_beside_the_answer(command):
-    """The answer is on stdout; each tool call, its result and its decision on stderr."""
+def test_tool_calls_are_shown_on_stderr(command):
+    """The answer is written to stdout; tool calls, results and decisions to stderr."""
     with FakeServer(call("calculator", expression="1250 * 0.17"), "It is 212.5.") as server:
         out, err, code = command("How much is 1250 * 0.17?", server=server)
     assert (out, code) == ("It is 212.5.\n", 0)
@@ -21,7 +21,7 @@ def test_quiet_shows_the_answer_alone(command):
 
 
 def test_text_before_a_tool_call_ends_its_line(command):
-    """What the model says on the way stands on lines of its own."""
+    """Text before a tool call is written on separate lines."""
     with FakeServer(say("Let me see.", call("calculator", expression="2+2")), "It is\n4\n") as server:
         assert command("2+2?", server=server)[0] == "Let me see.\nIt is\n4\n"
 
@@ -41,8 +41,8 @@ def test_json_is_one_document(command):
     assert used["decision"]["verdict"] == "allow"
 
 
-def test_a_limit_exits_with_3_and_says_so(command):
-    """At the cap the command fails with code 3; the JSON document still has all that was done."""
+def test_reached_limit_exits_with_3(command):
+    """A reached limit exits with code 3, and the JSON document contains the tool calls."""
     with FakeServer(call("calculator", expression="2+2"), repeat=True) as server:
         out, err, code = command("--json", "loop", server=server)
     assert code == 3
@@ -51,14 +51,14 @@ def test_a_limit_exits_with_3_and_says_so(command):
 
 
 def test_piped_text_is_appended(command):
-    """What is piped in follows the question."""
+    """Piped text is appended to the question."""
     with FakeServer("Two lines.") as server:
         command("Count the lines.", server=server, piped="line one\nline two\n")
     assert server.requests[0].json["messages"][-1]["content"] == "Count the lines.\n\nline one\nline two"
 
 
-def test_tools_can_be_chosen(command):
-    """`-t` names tools or collections, repeated or with commas, each once; `--no-tools` gives none."""
+def test_tools_are_selected(command):
+    """`-t` selects tools and collections without duplicates; `--no-tools` selects none."""
     with FakeServer("ok", repeat=True) as server:
         command("-t", "calculator", "-t", "core", "x", server=server)
         command("-t", "calculator", "x", server=server)
@@ -73,8 +73,8 @@ def test_tools_can_be_chosen(command):
     ]
 
 
-def test_the_agent_of_a_file_is_asked(command, tmp_path):
-    """`--agent` takes instruction and tools from a file; flags say otherwise."""
+def test_agent_of_a_file_is_run(command, tmp_path):
+    """`--agent` reads the instruction and tools from a file; flags override them."""
     path = tmp_path / "clerk.txt"
     path.write_text("tools: calculator\n\nYou are a clerk.\n")
     with FakeServer("Yes.", "Yes.") as server:
@@ -86,16 +86,16 @@ def test_the_agent_of_a_file_is_asked(command, tmp_path):
     assert told == [("You are a clerk.", "calculator"), ("Be brief.", "string_length")]
 
 
-def test_what_a_model_says_cannot_trick_the_terminal(command):
-    """Escape sequences, direction marks and control characters are taken out of answers and tool calls."""
+def test_escape_sequences_of_a_model_are_removed(command):
+    """Escape sequences and control characters are removed from answers and tool calls."""
     with FakeServer(call("string_length", text="\x1b[2Jhi"), "\x1b]0;owned\x07safe\u202e\x9b31m\r!") as server:
         out, err, _ = command("x", server=server)
     assert out == "safe31m!\n"
     assert "\x1b" not in err
 
 
-def test_json_escapes_what_could_trick_the_terminal(command):
-    """`--json` keeps every character of an answer, the unseen ones as escapes."""
+def test_json_escapes_invisible_characters(command):
+    """`--json` escapes invisible characters of an answer."""
     with FakeServer("a\x9b31m\u202eb\U000e0041") as server:
         out, _, _ = command("--json", "x", server=server)
     assert "a\\u009b31m\\u202eb\\udb40\\udc41" in out
@@ -109,8 +109,8 @@ def test_a_model_cannot_forge_a_tool_call_line(command):
         assert len(command("x", server=server)[1].splitlines()) == 1
 
 
-def test_arguments_nested_without_end_are_shown_cut(command):
-    """Arguments too deep to read are shown as the model wrote them, cut."""
+def test_deeply_nested_arguments_are_truncated(command):
+    """Deeply nested arguments are shown truncated on one line."""
     deep = ToolCall("call_1", "calculator", '{"expression":' + "[" * 50_000 + "]" * 50_000 + "}")
     with FakeServer(say("", deep), "done") as server:
         out, err, code = command("x", server=server)

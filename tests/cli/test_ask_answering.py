@@ -13,8 +13,8 @@ SUM = call("calculator", expression="2+2")
 WRITE = call("write_file", path="note.txt", content="hello")
 
 
-def test_a_limit_says_how_to_go_on(typed_line):
-    """At a limit the exit code is 3; stderr says which limit it was, how to go on and how to allow more."""
+def test_limit_suggests_how_to_continue(typed_line):
+    """A reached limit exits with code 3 and suggests how to continue and how to raise the limit."""
     with FakeServer(SUM, repeat=True) as server:
         _, err, code = typed_line("-q", "--limit", "tool_calls=2", "loop", server=server)
     assert code == 3
@@ -26,8 +26,8 @@ def test_a_limit_says_how_to_go_on(typed_line):
 
 
 @pytest.mark.parametrize("command", [[], ["chat"]])
-def test_a_limit_of_money_says_what_helps_where_no_price_is_known(command, typed_line):
-    """A model without a price is not asked under a limit of money; what helps is an option, not a way on that fails."""
+def test_cost_limit_without_a_price_suggests_an_option(command, typed_line):
+    """With a cost limit, a model without a price is an error that suggests unknown_price=free."""
     with FakeServer() as server:
         _, err, code = typed_line(*command, "--limit", "cost=1", server=server, piped=b"2+2?\n")
     assert (code, server.requests) == (3, [])
@@ -39,16 +39,16 @@ def test_a_limit_of_money_says_what_helps_where_no_price_is_known(command, typed
         assert typed_line(*command, *allowed, server=server, piped=b"2+2?\n")[0] == "4\n"
 
 
-def test_a_limit_of_what_is_not_kept_offers_no_way_on(typed_line):
-    """Without a session there is nothing to go on with."""
+def test_limit_without_a_session_does_not_suggest_continuing(typed_line):
+    """Without a session, a reached limit does not suggest continuing with -c."""
     with FakeServer(SUM, repeat=True) as server:
         err = typed_line("-q", "--no-session", "--limit", "iterations=1", "loop", server=server)[1]
     assert "agentkit -c" not in err
     assert "--limit iterations=NUMBER" in err
 
 
-def test_the_closing_line_tells_what_it_took(typed_line):
-    """-v closes with model, tokens, money, seconds and session; without a session with the rest."""
+def test_closing_line_shows_usage_and_session(typed_line):
+    """The closing line of -v shows model, tokens, cost and, if stored, the session."""
     with FakeServer("4", "4") as server:
         closing = typed_line("-v", "--session", "sums", "2+2?", server=server)[1].splitlines()[-1]
         short = typed_line("-v", "--no-session", "2+2?", server=server)[1].splitlines()[-1]
@@ -57,8 +57,8 @@ def test_the_closing_line_tells_what_it_took(typed_line):
     assert "session" not in short
 
 
-def test_the_closing_line_names_who_answered(typed_line):
-    """Where a fallback has answered stderr says who gave no answer and why, and the closing line names who did."""
+def test_closing_line_names_the_fallback(typed_line):
+    """After a fallback, stderr shows why the first model failed, and the closing line names the second."""
     with FakeServer(fail(401, "bad key"), "4") as server:
         *_, missed, closing = typed_line("-v", "-m", "big | small", "2+2?", server=server)[1].splitlines()
     assert closing.startswith("openai:small · 10 tokens in, 5 out · ")
@@ -76,7 +76,7 @@ def test_the_closing_line_names_who_answered(typed_line):
 
 
 def test_a_trace_is_written(typed_line, tmp_path, monkeypatch):
-    """--trace, and AGENTKIT_TRACE, write what the run does into a file, a line each, and not what was said."""
+    """--trace and AGENTKIT_TRACE write the events of a run as JSON lines, without its texts."""
     paths = tmp_path / "by-flag.jsonl", tmp_path / "by-variable.jsonl"
     with FakeServer(SUM, "4", SUM, "4") as server:
         typed_line("-q", "--trace", str(paths[0]), "2+2?", server=server)
@@ -89,16 +89,16 @@ def test_a_trace_is_written(typed_line, tmp_path, monkeypatch):
         assert "2+2" not in path.read_text("utf-8")
 
 
-def test_a_trace_that_cannot_be_written_is_told_first(typed_line, tmp_path):
-    """A trace that cannot be written is an error before the model is called."""
+def test_unwritable_trace_is_an_error_before_the_request(typed_line, tmp_path):
+    """A trace path that cannot be written is an error before the model is called."""
     with FakeServer() as server:
         _, err, code = typed_line("--no-session", "--trace", str(tmp_path), "2+2?", server=server)
         assert server.requests == []
     assert (code, "Cannot write the trace" in err) == (2, True)
 
 
-def test_a_failure_is_told_after_the_closing_line(typed_line):
-    """A provider's failure is exit code 1, with what to do on the second line."""
+def test_provider_error_follows_the_closing_line(typed_line):
+    """A provider error follows the closing line and exits with code 1."""
     with FakeServer(fail(401, "Incorrect key")) as server:
         _, err, code = typed_line("-v", "hi", server=server)
     lines = err.splitlines()
@@ -107,16 +107,16 @@ def test_a_failure_is_told_after_the_closing_line(typed_line):
     assert len(lines) >= 3
 
 
-def test_all_refused_exits_with_4(typed_line):
-    """When every tool call of a run was refused, the answer is printed and the exit code is 4; else it is 0."""
+def test_all_calls_denied_exits_with_4(typed_line):
+    """The exit code is 4 if every tool call was denied, and 0 if only some were."""
     with FakeServer(WRITE, "I could not.", WRITE, SUM, "Half of it.") as server:
         out, err, code = typed_line("Write it.", server=server)
         assert (out, code, "[deny: safety-level]" in err) == ("I could not.\n", 4, True)
         assert typed_line("Write it and add.", server=server)[2] == 0
 
 
-def test_yes_approves_all_and_warns(typed_line, tmp_path):
-    """-y approves what would be asked about, and warns of it; the change is shown."""
+def test_yes_approves_every_call_and_warns(typed_line, tmp_path):
+    """-y approves every call, prints a warning and shows the change."""
     with FakeServer(WRITE, "Done.") as server:
         out, err, code = typed_line("-y", "Write it.", server=server)
     assert (out, code) == ("Done.\n", 0)
@@ -125,8 +125,8 @@ def test_yes_approves_all_and_warns(typed_line, tmp_path):
     assert (tmp_path / "note.txt").read_text() == "hello"
 
 
-def test_settings_hold_for_a_question(typed_line, own_user_file, tmp_path):
-    """The user's file gives instruction and tools, and what a project may not say unasked is told, unless -q."""
+def test_settings_apply_to_a_question(typed_line, own_user_file, tmp_path):
+    """User settings apply to a question; ignored project settings are reported unless -q is given."""
     own_user_file('instruction = "Be brief."\ntools = "calculator"\n')
     (tmp_path / "agentkit.toml").write_text('instruction = "Obey."\n')
     with FakeServer("ok", repeat=True) as server:
@@ -138,7 +138,7 @@ def test_settings_hold_for_a_question(typed_line, own_user_file, tmp_path):
 
 
 def test_an_interrupted_run_goes_on(spawn, command):
-    """Ctrl-C ends the line that was being written, and says how to go on; that goes on with the same run."""
+    """Ctrl-C ends the line and shows the command that continues the run; -c continues it."""
     with FakeServer(slow("one two three four", between_seconds=1.5), "Again.") as server:
         process = spawn("hi", server=server)
         first = process.stdout.read(1)
@@ -151,8 +151,8 @@ def test_an_interrupted_run_goes_on(spawn, command):
     assert err == "Interrupted.\nThe work so far is stored. Continue with: agentkit -c\n"
 
 
-def test_what_is_not_kept_is_interrupted_in_one_word(spawn):
-    """Without a session an interrupted run leaves nothing to go on with."""
+def test_interruption_without_a_session(spawn):
+    """Without a session, an interrupted run prints only "Interrupted."."""
     with FakeServer(slow("too late", before_seconds=5)) as server:
         process = spawn("--no-session", "hi", server=server)
         deadline = time.monotonic() + 30
@@ -163,7 +163,7 @@ def test_what_is_not_kept_is_interrupted_in_one_word(spawn):
 
 
 def test_a_run_that_waits_goes_on(typed_line, tmp_path):
-    """A run that another program left waiting goes on with -c and no question."""
+    """-c without a question continues a run that another program left paused."""
     from agentkit import LLM, Agent, Approval
     from agentkit.tools.catalog import system_tools
 

@@ -26,7 +26,7 @@ def own_terminal(screen):
 
 @pytest.fixture
 def typed(spawn, tmp_path):
-    """Run a command line in a folder of its own, with these keys typed at its terminal."""
+    """Run a command line in an empty folder with these keys typed at its terminal."""
 
     def run(keys, *arguments, server):
         keyboard, screen = pty.openpty()
@@ -44,8 +44,8 @@ def typed(spawn, tmp_path):
 
 
 @pytest.mark.parametrize(("keys", "written"), [(b"y\n", True), (b"n\n", False), (b"\n", False)])
-def test_person_decides(typed, tmp_path, keys, written):
-    """Writing is asked about on stderr; a yes lets it happen and shows the change, a no is told to the model."""
+def test_person_approves_or_denies_a_call(typed, tmp_path, keys, written):
+    """Approving a call runs it and shows the change; denying it reports the refusal to the model."""
     with FakeServer(WRITE, "Done.") as server:
         out, err, code = typed(keys, "Write it.", server=server)
         told = server.requests[-1].body.decode()
@@ -56,8 +56,8 @@ def test_person_decides(typed, tmp_path, keys, written):
     assert ("Approval was refused" in told) is not written
 
 
-def test_a_question_can_wait(typed, command, tmp_path):
-    """Ctrl-C at a question leaves it for later: the run is kept, and it is told how it goes on."""
+def test_approval_can_be_postponed(typed, command, tmp_path):
+    """Ctrl-C at an approval question stores the run and shows the command that continues it."""
     with FakeServer(WRITE, "Done.") as server:
         _, err, code = typed(b"\x03", "Write it.", server=server)
         assert code == 130
@@ -67,15 +67,15 @@ def test_a_question_can_wait(typed, command, tmp_path):
     assert (tmp_path / "note.txt").read_text() == "hello"
 
 
-def test_a_question_that_is_not_kept_cannot_wait(typed):
-    """Without a session Ctrl-C at a question ends the run."""
+def test_approval_without_a_session_cannot_be_postponed(typed):
+    """Without a session, Ctrl-C at an approval question ends the run."""
     with FakeServer(WRITE) as server:
         _, err, code = typed(b"\x03", "--no-session", "Write it.", server=server)
     assert (code, err.endswith("\nInterrupted.\n")) == (130, True)
 
 
-def test_dry_run_shows_and_changes_nothing(command, tmp_path, monkeypatch):
-    """With --dry-run the difference is shown on stderr, nobody is asked, and the folder stays as it is."""
+def test_dry_run_shows_the_diff_and_changes_nothing(command, tmp_path, monkeypatch):
+    """With --dry-run, the diff is shown on stderr without approval, and no file is changed."""
     monkeypatch.chdir(tmp_path)
     with FakeServer(WRITE, "Done.") as server:
         _, err, code = command("--dry-run", "Write it.", server=server)
@@ -84,8 +84,8 @@ def test_dry_run_shows_and_changes_nothing(command, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nobody_there_is_told_as_that(command):
-    """Without a terminal the model is told that there is nobody to approve, and how it would be allowed."""
+def test_call_without_an_approver_is_denied(command):
+    """Without a terminal, the call is denied, and the model receives "There is no approver."."""
     with FakeServer(WRITE, "Done.") as server:
         _, err, code = command("Write it.", server=server)
         told = server.requests[-1].body.decode()
@@ -96,8 +96,8 @@ def test_nobody_there_is_told_as_that(command):
 EDIT = call("edit_file", path="note.txt", old_text="absent", new_text="x")
 
 
-def test_a_call_that_cannot_succeed_asks_nobody(command, tmp_path, monkeypatch):
-    """An edit whose old text is not in the file fails with that error, and nobody is asked."""
+def test_failing_edit_does_not_ask_for_approval(command, tmp_path, monkeypatch):
+    """An edit that cannot succeed fails with its error without asking for approval."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "note.txt").write_text("old\n")
     with FakeServer(EDIT, "Done.") as server:
@@ -119,8 +119,8 @@ def test_a_diff_is_shown_before_a_file_is_replaced(typed, tmp_path):
     assert "write_file changes files, so it needs your approval.\n" in asked
 
 
-def test_always_is_kept_listed_and_revoked(typed, command, tmp_path, monkeypatch):
-    """An approval for always applies in later runs without a terminal, until it is revoked."""
+def test_permanent_approval_is_listed_and_revoked(typed, command, tmp_path, monkeypatch):
+    """A permanent approval applies to later runs until it is revoked."""
     monkeypatch.chdir(tmp_path)
     with FakeServer(WRITE, "Done.") as server:
         typed(b"a\n", "Write it.", server=server)
@@ -141,8 +141,8 @@ def test_always_is_kept_listed_and_revoked(typed, command, tmp_path, monkeypatch
         assert command("Write it.", server=server)[2] == 4
 
 
-def test_a_pattern_of_commands_is_kept(typed, command, tmp_path, monkeypatch):
-    """`p` approves later commands that begin with the same words, in later runs, too."""
+def test_command_pattern_approval_is_stored(typed, command, tmp_path, monkeypatch):
+    """`p` stores an approval for later commands that begin with the same words."""
     monkeypatch.chdir(tmp_path)
     with FakeServer(call("run_shell", command="touch a.txt"), "Done.") as server:
         _, err, _ = typed(b"p\n", "Make a file.", server=server)

@@ -9,8 +9,8 @@ from agentkit.sessions.session import Session
 from agentkit.testing import FakeServer
 
 
-def test_a_question_leaves_no_session_until_it_is_continued(typed_line):
-    """-c continues the last question of this folder, names it, and makes it a session."""
+def test_question_becomes_a_session_when_continued(typed_line):
+    """A question is listed as a session only after -c continues it."""
     with FakeServer("Paris.", "Two million.") as server:
         typed_line("What is the capital of France?", server=server)
         assert Session.summaries() == []
@@ -26,8 +26,8 @@ def test_a_question_leaves_no_session_until_it_is_continued(typed_line):
     assert (only.name[:-4], only.runs) == ("what-is-the-capital-", 2)
 
 
-def test_a_named_session_is_gone_on_with(typed_line, tmp_path):
-    """--session NAME asks in that session, in another place with --place."""
+def test_named_session_is_continued(typed_line, tmp_path):
+    """--session NAME continues that session, in the database given with --place."""
     place = str(tmp_path / "mine.db")
     with FakeServer("1", "2") as server:
         for _ in range(2):
@@ -37,8 +37,8 @@ def test_a_named_session_is_gone_on_with(typed_line, tmp_path):
 
 
 @pytest.mark.parametrize("how", ["flag", "file"])
-def test_nothing_is_kept_when_nothing_should_be(how, typed_line, own_user_file):
-    """--no-session, or session = false, keeps nothing."""
+def test_no_session_is_stored(how, typed_line, own_user_file):
+    """With --no-session or session = false, no session is stored."""
     if how == "file":
         own_user_file("session = false")
     with FakeServer("ok") as server:
@@ -46,14 +46,14 @@ def test_nothing_is_kept_when_nothing_should_be(how, typed_line, own_user_file):
     assert Session.summaries() == []
 
 
-def test_nothing_to_continue_is_told(typed_line):
-    """-c without any session says how to begin one."""
+def test_continue_without_a_session_is_an_error(typed_line):
+    """-c without a stored session is an error."""
     _, err, code = typed_line("-c", "More.")
     assert (code, "No conversation can be continued." in err) == (2, True)
 
 
 def test_each_folder_has_its_own_last_conversation(typed_line, tmp_path, monkeypatch):
-    """-c continues what was asked in this folder; elsewhere the latest session is named."""
+    """-c continues the last conversation of the current folder, and is an error in other folders."""
     for folder in ("one", "two", "three"):
         (tmp_path / folder).mkdir()
     with FakeServer("ok", repeat=True) as server:
@@ -72,8 +72,8 @@ def test_each_folder_has_its_own_last_conversation(typed_line, tmp_path, monkeyp
     assert (code, "This folder has no conversation to continue." in err, "--session" in err) == (2, True, True)
 
 
-def test_only_the_last_brief_question_is_kept(typed_line):
-    """The next question in the folder deletes the one before it."""
+def test_next_question_replaces_the_previous_one(typed_line):
+    """The next question in the same folder replaces the stored unnamed conversation."""
     with FakeServer("ok", repeat=True) as server:
         for question in ("One secret", "Two"):
             typed_line(question, server=server)
@@ -81,8 +81,8 @@ def test_only_the_last_brief_question_is_kept(typed_line):
     assert [each.name[:-5] for each in Session.summaries(file)] == ["two"]
 
 
-def test_where_nothing_can_be_kept_the_question_is_answered(typed_line, tmp_path):
-    """Sessions that cannot be written cost the session, not the answer; a place that was named is an error."""
+def test_question_is_answered_without_storage(typed_line, tmp_path):
+    """A question is answered if its session cannot be stored, unless --place was given."""
     (tmp_path / "file").write_text("")
     with FakeServer("ok", repeat=True) as server:
         _, err, code = typed_line("--place", tmp_path / "file" / "x.db", "hi", server=server)
@@ -95,8 +95,8 @@ def test_where_nothing_can_be_kept_the_question_is_answered(typed_line, tmp_path
     assert "This conversation is not stored: " in err
 
 
-def test_a_secret_is_no_part_of_a_name(typed_line):
-    """A session is not named after a key in its question."""
+def test_session_name_contains_no_secret(typed_line):
+    """The name of a session does not contain a key from the question."""
     with FakeServer("ok", "ok") as server:
         typed_line("Is sk-abcdefghij0123456789ABCDEFG a key?", server=server)
         typed_line("-c", "Well?", server=server)

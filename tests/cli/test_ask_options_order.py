@@ -20,14 +20,14 @@ from agentkit.decisions import SafetyLevel
         (["--safety", "high"], "'high' is not a safety level"),
     ],
 )
-def test_flags_that_contradict_are_refused(arguments, said, typed_line):
-    """What cannot be meant together is a usage error before anything is asked."""
+def test_conflicting_flags_are_rejected(arguments, said, typed_line):
+    """Conflicting flags are a usage error."""
     _, err, code = typed_line("ask", *arguments, "hi")
     assert (code, said in err) == (2, True)
 
 
 def test_flags_become_settings():
-    """Flags that are given become settings, the others say nothing."""
+    """Given flags become settings; omitted flags are None."""
     order = AskOptions(tools=("core, web", "calculator"), safety="system", limits=("cost=1", "seconds=none"))
     assert {name: value for name, value in order.flags.items() if value is not None} == {
         "tools": ("core", "web", "calculator"),

@@ -24,16 +24,16 @@ PIXEL = base64.b64decode(
         ([], b"only piped", "only piped"),
     ],
 )
-def test_the_question_is_put_together(words, piped, asked, typed_line, tmp_path):
-    """Piped text is appended or stands where - stands; @FILE is the text of a file; @@ is an @."""
+def test_question_is_assembled(words, piped, asked, typed_line, tmp_path):
+    """Piped text is appended or replaces `-`; @FILE inserts the file's text, and @@ is a literal @."""
     (tmp_path / "notes.txt").write_text("\ufefffrom the file\n")
     with FakeServer("ok") as server:
         assert typed_line("ask", *words, server=server, piped=piped)[2] == 0
     assert server.requests[0].json["messages"][-1]["content"] == asked
 
 
-def test_an_image_is_asked_about(typed_line, tmp_path):
-    """@FILE is the image when the file holds one; its name is no part of the session's."""
+def test_image_is_attached(typed_line, tmp_path):
+    """@FILE attaches an image; the session is not named after the file."""
     (tmp_path / "photo.png").write_bytes(PIXEL)
     with FakeServer("A dot.", "Yes.") as server:
         assert typed_line("What is it?", "@photo.png", server=server)[0] == "A dot.\n"
@@ -46,16 +46,16 @@ def test_an_image_is_asked_about(typed_line, tmp_path):
 @pytest.mark.parametrize(
     ("name", "data", "kind"), [("a.pdf", b"%PDF-1.7", "file"), ("a.wav", b"RIFF\n\0\0\nWAVE", "input_audio")]
 )
-def test_a_file_is_asked_about(typed_line, tmp_path, name, data, kind):
-    """@FILE is the PDF or the recording when the file holds one."""
+def test_file_is_attached(typed_line, tmp_path, name, data, kind):
+    """@FILE attaches a PDF or a recording."""
     (tmp_path / name).write_bytes(data)
     with FakeServer("Much.") as server:
         assert typed_line("What does it say?", f"@{name}", server=server)[0] == "Much.\n"
     assert [part["type"] for part in server.requests[0].json["messages"][-1]["content"]] == ["text", kind]
 
 
-def test_a_piped_file_is_asked_about(typed_line):
-    """A PDF that is piped in is asked about like one that is named."""
+def test_piped_pdf_is_attached(typed_line):
+    """A piped PDF is attached to the question."""
     with FakeServer("Much.") as server:
         assert typed_line("What does it say?", server=server, piped=b"%PDF-1.7")[0] == "Much.\n"
     assert server.requests[0].json["messages"][-1]["content"][1]["type"] == "file"
@@ -83,7 +83,7 @@ def test_piped_text_in_another_encoding_is_read(typed_line, tmp_path):
     ],
 )
 def test_what_cannot_be_read_is_told(words, piped, said, typed_line, tmp_path):
-    """A file or pipe that holds no text is a usage error that says what to do."""
+    """A file or pipe that contains no text is a usage error."""
     (tmp_path / "data.bin").write_bytes(b"\xff\xfe\x00")
     out, err, code = typed_line("ask", *words, piped=piped)
     assert (out, code, said in err) == ("", 2, True)

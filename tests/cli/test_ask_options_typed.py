@@ -31,16 +31,16 @@ from agentkit.testing import FakeServer, say
         ("name: first, then last\n\nage int\n", {"name": Annotated[str, "first, then last"], "age": int}),
     ],
 )
-def test_fields_are_read(text, wanted):
-    """A field is a name, perhaps a type, and behind a colon what it is; fields are parted by commas or lines."""
+def test_fields_are_parsed(text, wanted):
+    """A field is a name with an optional type and description, separated by commas or newlines."""
     kind = answer_type(text)
     assert is_dataclass(kind)
     assert {field.name: field.type for field in fields(kind)} == wanted
 
 
 @pytest.mark.parametrize("text", ["[name, age int]", " list[ name, age int ] "])
-def test_brackets_are_several(text):
-    """Fields in brackets are a list of such objects."""
+def test_fields_in_brackets_define_a_list(text):
+    """Fields in brackets define a list of objects."""
     (kind,) = get_args(answer_type(text))
     assert [field.name for field in fields(kind)] == ["name", "age"]
 
@@ -60,15 +60,15 @@ def test_brackets_are_several(text):
         ("dog.json", "not a JSON schema"),
     ],
 )
-def test_what_is_no_field_is_told(text, told):
-    """What cannot be read is told with what can."""
+def test_invalid_field_raises(text, told):
+    """An invalid field raises a usage error."""
     with pytest.raises(click.UsageError) as caught:
         answer_type(text)
     assert told in caught.value.message
 
 
-def test_a_class_of_a_program(tmp_path):
-    """A class in a Python file is an answer's type, and a name that is missing is told with those that are there."""
+def test_class_from_a_python_file(tmp_path):
+    """A class in a Python file is an answer type; an unknown name raises an error that lists the classes."""
     path = tmp_path / "shop.py"
     written = (
         "from dataclasses import dataclass\nfrom datetime import date\n@dataclass\nclass Order:\n    total: float\n"
@@ -93,15 +93,15 @@ def test_the_answer_is_json(command):
     assert schema["properties"]["day"]["description"] == "when it came"
 
 
-def test_several_in_one_document(command):
-    """With --json a list of answers stands in the document as it is."""
+def test_list_of_answers_in_one_document(command):
+    """With --json, a list of answers is the output of one document."""
     with FakeServer(say('{"result": [{"total": 12.5}]}')) as server:
         out, _, code = command("--no-session", "--json", "--schema", "[total number]", "How much?", server=server)
     assert (json.loads(out)["output"], code) == ([{"total": 12.5}], 0)
 
 
-def test_no_answer_of_these_fields(command):
-    """An answer that never fits is an error, and stdout stays empty."""
+def test_answer_that_never_matches_is_an_error(command):
+    """An answer that never matches the schema is an error, and stdout is empty."""
     with FakeServer(say("no"), say("no"), say("no")) as server:
         out, err, code = command("--no-session", "--schema", "total number", "How much?", server=server)
     assert (out, code, "refused 3 times" in err) == ("", 1, True)

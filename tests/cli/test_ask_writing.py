@@ -17,8 +17,8 @@ from agentkit.testing import FakeServer, call, fail, say
 SUM = call("calculator", expression="2+2")
 
 
-def test_a_call_is_told_in_whole_words_on_a_terminal(spawn):
-    """A line for a call that is wider than a person's terminal goes on below, between words; in a file it stays one."""
+def test_call_line_is_wrapped_between_words(spawn):
+    """A long call line is wrapped between words on a terminal, but not in a pipe."""
     wide = call("string_length", text="words " * 20)
     keyboard, screen = pty.openpty()
     fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
@@ -55,7 +55,7 @@ def test_jsonl_is_an_export_of_the_session(typed_line, tmp_path):
 
 
 def test_jsonl_without_a_session_and_with_a_cassette(typed_line, tmp_path):
-    """What is not kept has lines too; --record records beside them."""
+    """--jsonl works without a session and together with --record."""
     with FakeServer(SUM, "4") as server:
         out = typed_line("--no-session", "--jsonl", "--record", "a.cassette", "2+2?", server=server)[0]
     assert json.loads(out.splitlines()[0])["name"] == "unnamed"
@@ -64,8 +64,8 @@ def test_jsonl_without_a_session_and_with_a_cassette(typed_line, tmp_path):
     assert (played, code, "calculator(" in err) == ("4\n", 0, True)
 
 
-def test_a_run_is_recorded(typed_line, tmp_path):
-    """--record alone leaves the answer where it is."""
+def test_record_writes_a_cassette(typed_line, tmp_path):
+    """--record writes a cassette, and the answer still goes to stdout."""
     with FakeServer("4") as server:
         assert typed_line("--record", "a.cassette", "2+2?", server=server)[0] == "4\n"
     assert (tmp_path / "a.cassette").exists()
@@ -82,8 +82,8 @@ def test_the_answer_is_written_into_a_file(typed_line, tmp_path):
     assert json.loads((tmp_path / "out.json").read_text())["output"] == "4"
 
 
-def test_a_file_outlives_a_question_that_fails(typed_line, tmp_path):
-    """When there is no answer, the file of -o stays as it was."""
+def test_output_file_is_unchanged_after_a_failure(typed_line, tmp_path):
+    """If there is no answer, the file given with -o is not changed."""
     (tmp_path / "out.txt").write_text("old")
     with FakeServer(fail(403, "no")) as server:
         assert typed_line("-o", "out.txt", "hi", server=server)[2] == 1
@@ -93,8 +93,8 @@ def test_a_file_outlives_a_question_that_fails(typed_line, tmp_path):
 @pytest.mark.parametrize(
     ("path", "said"), [("none/out.txt", "The folder 'none' does not exist."), ("folder", "'folder' is a folder.")]
 )
-def test_a_place_that_is_no_file_is_told_before_anything_is_asked(path, said, typed_line, tmp_path):
-    """Where the answer cannot be written, nothing is asked."""
+def test_invalid_output_path_is_an_error_before_the_request(path, said, typed_line, tmp_path):
+    """An invalid path for -o is an error before the model is called."""
     (tmp_path / "folder").mkdir()
     with FakeServer() as server:
         _, err, code = typed_line("-o", path, "hi", server=server)
@@ -102,8 +102,8 @@ def test_a_place_that_is_no_file_is_told_before_anything_is_asked(path, said, ty
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nobody makes files in /proc")
-def test_a_file_that_cannot_be_written_is_told(process):
-    """A file that the system refuses to make is an error once the answer is there."""
+def test_unwritable_output_file_is_an_error(process):
+    """An output file that cannot be created is an error (exit code 1)."""
     with FakeServer("ok") as server:
         _, err, code = process("-o", "/proc/answer.txt", "hi", server=server)
     assert (code, "Error: /proc/answer.txt: " in err) == (1, True)
@@ -133,14 +133,14 @@ def test_colours_are_for_terminals(variables, is_coloured, command, monkeypatch)
     assert (out, bool(re.search("\x1b\\[", err))) == ("4\n", is_coloured)
 
 
-def test_a_long_call_tells_its_time(typed_line):
-    """A call that took a while tells how long."""
+def test_slow_call_shows_its_duration(typed_line):
+    """A slow call is shown with its duration."""
     with FakeServer(call("run_python", code="import time\ntime.sleep(0.4)"), "Done.") as server:
         err = typed_line("-y", "Wait.", server=server)[1]
     assert re.search(r"\]  \d+\.\d s$", err, re.MULTILINE)
 
 
-def test_text_that_nobody_sees_is_not_shown(typed_line):
-    """What is nothing but unseen characters begins no line."""
+def test_invisible_text_is_not_written(typed_line):
+    """Text that consists of invisible characters is not written."""
     with FakeServer(say("\u202e", SUM), "4") as server:
         assert typed_line("2+2?", server=server)[0] == "4\n"

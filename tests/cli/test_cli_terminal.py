@@ -21,8 +21,8 @@ from agentkit.errors import ConfigError, ModelError, RateLimited, SessionError, 
         ("Begin with: agentkit ask ... To go on", ("Begin with: agentkit ask ... To go on", "")),
     ],
 )
-def test_an_error_has_two_halves(text, parts):
-    """The first sentence says what, the rest what to do; a single one is parted at its semicolon."""
+def test_error_message_is_split_into_problem_and_remedy(text, parts):
+    """An error message is split after its first sentence, or at the semicolon of a single sentence."""
     assert halves(text) == parts
 
 
@@ -56,8 +56,8 @@ def test_a_file_that_fails_is_advised_about_as_a_file(capsys):
     assert "Check that the file" in capsys.readouterr().err
 
 
-def test_advice_can_be_given(capsys):
-    """Who tells an error may add what to do."""
+def test_tell_error_appends_advice(capsys):
+    """tell_error() appends the given advice to the message."""
     tell_error(ConfigError("No. Do this."), "Or that.")
     assert capsys.readouterr().err == "Error: No.\nDo this.\nOr that.\n"
 
@@ -78,13 +78,13 @@ class Terminal:
         ("80", 6, "tool  it counts words\nand ends"),
     ],
 )
-def test_lines_end_between_words(columns, indent, shown, monkeypatch):
-    """At a terminal no word is broken, and what goes on is indented where there is room for it."""
+def test_lines_are_wrapped_between_words(columns, indent, shown, monkeypatch):
+    """At a terminal, lines are wrapped between words, and continuation lines are indented if they fit."""
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setenv("TERM", "xterm")
     assert fitted("tool  it counts words\nand ends", Terminal(), indent) == shown
 
 
-def test_what_is_piped_keeps_its_lines():
-    """Where nobody looks, a line is one line."""
+def test_piped_lines_are_not_wrapped():
+    """Without a terminal, lines are not wrapped."""
     assert fitted("a " * 500, None) == "a " * 500

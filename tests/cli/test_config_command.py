@@ -10,8 +10,8 @@ import pytest
 from agentkit.cli.settings import user_file
 
 
-def test_paths_say_what_is_there(typed_line, own_user_file, tmp_path):
-    """`config path` names both files, whether they are there, and whether the project is trusted."""
+def test_config_path(typed_line, own_user_file, tmp_path):
+    """`config path` shows both files, whether they exist, and whether the project is trusted."""
     out, _, code = typed_line("config", "path")
     assert (code, "(does not exist; agentkit init writes it)" in out, "project  none" in out) == (0, True, True)
     own = own_user_file('session = "x"\n')
@@ -21,8 +21,8 @@ def test_paths_say_what_is_there(typed_line, own_user_file, tmp_path):
     assert "(not trusted; agentkit config trust)" in out
 
 
-def test_settings_say_where_they_are_from(typed_line, own_user_file, monkeypatch):
-    """`config show` has each value with its source, and nothing secret."""
+def test_config_show_lists_values_with_their_sources(typed_line, own_user_file, monkeypatch):
+    """`config show` lists each value with its source, without secrets."""
     path = own_user_file('base_url = "http://me:hunter2@127.0.0.1:1/v1"\ntools = ["core"]\nsession = "a"\n')
     monkeypatch.setenv("AGENTKIT_INSTRUCTION", "Use sk-abcdefghij0123456789ABCDEFG\nbriefly.")
     out = typed_line("config", "show")[0]
@@ -37,8 +37,8 @@ def test_settings_say_where_they_are_from(typed_line, own_user_file, monkeypatch
     assert document["schema_version"] == 1
 
 
-def test_trust_is_given_once(typed_line, tmp_path):
-    """`config trust` makes the project's file count, and `config show` says until then what does not."""
+def test_config_trust(typed_line, tmp_path):
+    """`config trust` activates the project's file; before that, `config show` reports what is ignored."""
     _, err, code = typed_line("config", "trust")
     assert (code, "agentkit init --project" in err) == (2, True)
     (tmp_path / "agentkit.toml").write_text('session = "work"\n')
@@ -94,16 +94,16 @@ def test_init_writes_a_file_that_can_be_uncommented(typed_line, tmp_path):
         assert user_file(path).values["limits"]["cost"] == 0.1
 
 
-def test_init_leaves_what_is_there(typed_line, own_user_file):
-    """A file that is there stays as it is."""
+def test_init_does_not_overwrite(typed_line, own_user_file):
+    """`init` is an error if the settings file exists, and does not change it."""
     path = own_user_file("# mine\n")
     _, err, code = typed_line("init")
     assert (code, f"{path} already exists" in err) == (2, True)
     assert path.read_text() == "# mine\n"
 
 
-def test_init_says_why_it_cannot_write(typed_line, monkeypatch, tmp_path):
-    """A folder that cannot be made is told."""
+def test_init_reports_an_unwritable_folder(typed_line, monkeypatch, tmp_path):
+    """`init` reports a folder that cannot be created."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
     _, err, code = typed_line("init")

@@ -87,7 +87,7 @@ def test_a_template_of_a_project_can_only_narrow(template, command):
 
 
 def test_options_and_aliases_reach_the_model(template, command):
-    """Flags override the options of the settings file, and an alias stands for a model."""
+    """Flags override the options of the settings file, and an alias selects its model."""
     assert command("config", "set", "options.temperature", "0.9")[2] == 0
     assert command("config", "set", "aliases.fast", "gpt-5.4-nano")[2] == 0
     with FakeServer("Ok.") as server:
@@ -99,8 +99,8 @@ def test_options_and_aliases_reach_the_model(template, command):
     assert 99 in sent.values()
 
 
-def test_config_set_keeps_the_rest_of_the_file(own_user_file, command):
-    """A value is replaced or added in its table; comments and other lines stay; what is invalid is not written."""
+def test_config_set_preserves_the_rest_of_the_file(own_user_file, command):
+    """`config set` changes one value, preserves the other lines and rejects invalid values."""
     path = own_user_file('# mine\nmodel = "old"  # why\n\n[limits]\ncost = 0.5\n')
     for key, value in (
         ("model", "gpt-5.4-mini"),

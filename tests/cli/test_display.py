@@ -47,21 +47,21 @@ def used(name="calculator", arguments="{}", **result):
         ("a\ud800\udcffb", "ab"),
     ],
 )
-def test_text_is_cleaned_of_what_nobody_sees(text, cleaned):
-    """Escape sequences, control characters, direction marks, tags and surrogates go; all else stays."""
+def test_invisible_characters_are_removed(text, cleaned):
+    """Escape sequences, control characters, direction marks, tags and surrogates are removed."""
     assert clean(text) == cleaned
 
 
 @pytest.mark.for_each("text", ["\x9b31m", "\x7f", "\u202e", "\u061c", "\U000e0041", "\ud800", "\x1b[2J", "\u200b"])
-def test_json_escapes_what_nobody_sees(text):
-    """JSON keeps every character, those that could trick a terminal as escapes, at any place."""
+def test_json_escapes_invisible_characters(text):
+    """JSON output escapes invisible characters and preserves all of them."""
     written = json_text({text: [text]})
     assert json.loads(written) == {text: [text]}
     assert written == clean(written)
 
 
-def test_json_keeps_letters_readable():
-    """Letters of every script are written as they are."""
+def test_json_does_not_escape_letters():
+    """JSON output does not escape letters of other scripts and emoji."""
     assert json_text(["ü 日本 🎉"]) == '[\n  "ü 日本 🎉"\n]'
 
 
@@ -97,8 +97,8 @@ def test_a_call_is_one_line(call, line):
     "hostile",
     ["x\n  forged() → 1", "x\r\ny", "x\x0by\x0cz\x1c", "x\u2028y\u2029\x85z", "\x1b]0;swallow", "x" * 9999],
 )
-def test_a_call_stays_one_line_whoever_speaks(hostile):
-    """Neither name, arguments, result nor rule can break the line or hide what follows."""
+def test_call_line_stays_one_line(hostile):
+    """A hostile name, argument, result or rule cannot break the line of a call."""
     decision = Decision("allow", hostile, "It only computes.")
     for call in (
         used(name=hostile, decision=ALLOWED),
@@ -128,8 +128,8 @@ def test_a_call_stays_one_line_whoever_speaks(hostile):
         "nonsense",
     ],
 )
-def test_arguments_that_cannot_be_read_stay_text(arguments):
-    """Arguments that are no JSON, too deep, or hold numbers that JSON has not, are told as the model wrote them."""
+def test_invalid_arguments_are_shown_as_text(arguments):
+    """Arguments that are not valid JSON are shown as the model wrote them."""
     call = used(arguments=arguments)
     document = run_document(RunResult("4", "done", (), (call,), 2, Usage()))
     assert json.loads(json_text(document))["tool_calls"][0]["arguments"] == arguments
@@ -156,8 +156,8 @@ def test_a_run_is_one_document():
     ]
 
 
-def test_a_result_is_one_document():
-    """A tool's result as JSON has a schema version of its own; a content that is no JSON is text."""
+def test_result_document():
+    """A tool result is a JSON document with a schema version; content that is not JSON is a string."""
     document = json.loads(document_text(**result_fields(ToolResult("t", "ok", "plain", "plain"))))
     assert (document["schema_version"], document["result"], document["decision"]) == (1, "plain", None)
 
@@ -173,8 +173,8 @@ def test_a_result_is_one_document():
         ("text", "content"),
     ],
 )
-def test_a_value_is_shown_to_a_person(value, text):
-    """A flat dictionary is shown as lines, nested values as JSON, anything else as the text a model gets."""
+def test_value_text(value, text):
+    """A flat dictionary is shown as lines, nested values as JSON, and other values as text."""
     assert value_text(ToolResult("t", "ok", "con\x9btent", value)) == text
 
 
@@ -182,6 +182,6 @@ def test_a_value_is_shown_to_a_person(value, text):
     ("status", "decision", "refused"),
     [("denied", DENIED, True), ("failed", DENIED, False), ("ok", ALLOWED, False), ("failed", None, False)],
 )
-def test_a_refusal_is_told_from_a_fault(status, decision, refused):
-    """Only a call that a judge denied was refused."""
+def test_was_refused(status, decision, refused):
+    """was_refused() is true only for a call that was denied."""
     assert was_refused(ToolResult("t", status, "", decision=decision)) is refused

@@ -12,8 +12,8 @@ from agentkit.sandbox.process import ProcessOutcome
 from agentkit.testing import FakeServer
 
 
-def test_findings_come_with_what_mends_them(command):
-    """Without a provider the doctor says so and how to have one; what is optional is no failure."""
+def test_doctor_without_a_provider(command):
+    """Without a provider, `doctor` exits with code 0 and shows how to store a key."""
     out, err, code = command("doctor")
     assert (code, err) == (0, "")
     provider = next(line for line in out.splitlines() if " provider " in line)
@@ -26,16 +26,16 @@ def test_findings_come_with_what_mends_them(command):
     assert groups[4].startswith("Next step: store a key: agentkit keys set openai")
 
 
-def test_fallbacks_are_found(typed_line, monkeypatch):
-    """The doctor names the models that are asked when the first gives no answer."""
+def test_doctor_lists_fallbacks(typed_line, monkeypatch):
+    """`doctor` lists the fallback models."""
     monkeypatch.setenv("AGENTKIT_MODEL", "ollama:qwen3 | lmstudio:gemma")
     findings = json.loads(typed_line("doctor", "--json")[0])["findings"]
     told = [each["found"] for each in findings if each["name"] == "fallback"]
     assert told == ["lmstudio:gemma at http://127.0.0.1:1234/v1 (decided by model=)"]
 
 
-def test_findings_come_as_json(command):
-    """With --json the findings are one document; the sandbox was tried, not guessed."""
+def test_doctor_json(command):
+    """--json prints the findings as one document without calling the model."""
     with FakeServer() as server:
         out, _, code = command("doctor", "--json", server=server)
         document = json.loads(out)
@@ -69,8 +69,8 @@ def broken():
         (broken, "failed", "No process can be started."),
     ],
 )
-def test_sandbox_is_tried(attempt, state, told):
-    """What a sandbox really did is told: isolated, less isolated and what would help, or broken."""
+def test_sandbox_attempt_is_reported(attempt, state, told):
+    """A sandbox attempt is reported as isolated, less isolated with a fix, or broken."""
     finding = doctor._tried("run_shell", attempt)
     assert (finding.state, told in finding.found) == (state, True)
     assert bool(finding.fix) is (state == "missing")
@@ -85,14 +85,14 @@ def test_sandbox_is_tried(attempt, state, told):
         ("typing-extensions>=4.12; python_version < '3.12'", None, None),
     ],
 )
-def test_packages_are_looked_for(line, state, fix):
-    """A package that must be there and is not is a failure with the command that installs it."""
+def test_missing_package_is_reported(line, state, fix):
+    """A missing required package is reported with the command that installs it."""
     found = [(each.state, each.fix) for each in doctor._required([line], "")]
     assert found == ([] if state is None else [(state, fix)])
 
 
-def test_machine_without_bash_is_told(command, monkeypatch, tmp_path):
-    """Where there is no bash the doctor says so, and what to install."""
+def test_doctor_without_bash(command, monkeypatch, tmp_path):
+    """Without bash, `doctor` suggests installing it."""
     monkeypatch.setenv("PATH", str(tmp_path))
     out, _, code = command("doctor", "--json")
     findings = {each["name"]: each for each in json.loads(out)["findings"]}

@@ -3,8 +3,8 @@
 import json
 
 
-def test_the_model_that_is_asked_is_described(typed_line, monkeypatch):
-    """Model, provider with what decided, endpoint, price and window are told, and what was ignored; no key is."""
+def test_models_describes_the_selected_model(typed_line, monkeypatch):
+    """`models` shows the model, its provider, price and window, and ignored variables, but no key."""
     monkeypatch.setenv("GROQ_API_KEY", "gsk-1")
     run = typed_line
     assert run("models")[2] == 0
@@ -31,8 +31,8 @@ def test_without_a_provider_it_says_how_to_get_one(typed_line, monkeypatch):
     assert (code, "GROQ_API_KEY" in err) == (2, True)
 
 
-def test_any_model_can_be_asked_about(typed_line, monkeypatch):
-    """Named models are described, one after the other; a price that nobody knows is unknown, never 0."""
+def test_models_describes_named_models(typed_line, monkeypatch):
+    """`models NAME...` describes each named model; an unknown price is "unknown" and not 0."""
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "k")
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://x.openai.azure.com")
     monkeypatch.setenv("AZURE_OPENAI_DEPLOYMENT", "mine")
@@ -45,8 +45,8 @@ def test_any_model_can_be_asked_about(typed_line, monkeypatch):
     assert (about["model"], about["price"], about["window_tokens"]) == ("qwen3", None, None)
 
 
-def test_prices_say_what_they_are_for(typed_line, monkeypatch):
-    """A price has its parts, its source and its date; where long requests cost more, that is said."""
+def test_prices_have_a_unit_and_a_source(typed_line, monkeypatch):
+    """A price has a unit and a source; higher prices for long requests are mentioned."""
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("GEMINI_API_KEY", "k")
     out = typed_line("models", "gemini:gemini-2.5-pro", "gpt-5.4-mini")[0]

@@ -53,8 +53,8 @@ def typed(tmp_path, monkeypatch, capsys):
     return type_
 
 
-def test_a_suite_is_run(typed):
-    """Without more said, the agents in the suite's file are run, and the table goes to stdout."""
+def test_suite_is_run(typed):
+    """By default, the agents in the suite's file are run, and the table is written to stdout."""
     out, err, code = typed("run", "suite.py")
     assert out.startswith("capitals: 2 cases\n")
     assert "good   2 of 2" in out
@@ -76,15 +76,15 @@ def test_reports_are_written(typed, tmp_path):
     assert json.loads(out)["suite"] == "capitals"
 
 
-def test_the_threshold(typed):
-    """Below the threshold the exit code is 1, and stderr says which agent."""
+def test_threshold(typed):
+    """An agent below the threshold is reported on stderr, and the exit code is 1."""
     assert typed("run", "suite.py", "--agent", "good", "--threshold", "1.0")[2] == ANSWERED
     _, err, code = typed("run", "suite.py", "--threshold", "0.9")
     assert (err, code) == ("bad: 50.0 % passed, below the threshold of 90 %.\n", FAILED)
 
 
-def test_a_baseline(typed):
-    """Against a baseline, a significant loss fails; with --no-broken, so does a single case that is broken."""
+def test_baseline(typed):
+    """With --no-broken, a case that fails only against the baseline exits with code 1."""
     typed("run", "suite.py", "--agent", "good", "-o", "good.json")
     typed("run", "suite.py", "--agent", "bad", "-o", "bad.json")
     out, _, code = typed("run", "suite.py", "--agent", "bad", "--baseline", "good.json")
@@ -95,7 +95,7 @@ def test_a_baseline(typed):
 
 
 def test_reports_are_compared(typed):
-    """Two reports are compared agent by agent, or for the one that is named."""
+    """Two reports are compared for all agents or for the named agent."""
     typed("run", "suite.py", "-o", "both.json")
     typed("run", "suite.py", "--agent", "bad", "-o", "bad.json")
     out, _, code = typed("compare", "both.json", "both.json")
@@ -107,8 +107,8 @@ def test_reports_are_compared(typed):
     assert code == USAGE
 
 
-def test_a_report_is_shown(typed, tmp_path):
-    """A report is shown again, also as a page."""
+def test_report_is_shown(typed, tmp_path):
+    """`show` prints a report again and writes it as an HTML page."""
     shown, _, _ = typed("run", "suite.py", "-o", "a.json")
     out, err, code = typed("show", "a.json", "--html", "page.html")
     assert (out, err, code) == (shown, "Written: page.html\n", ANSWERED)
@@ -116,20 +116,20 @@ def test_a_report_is_shown(typed, tmp_path):
 
 
 def test_limits(typed):
-    """When limits leave trials undone the exit code is 3, and stderr says how many."""
+    """Trials not run because of a limit are reported on stderr, and the exit code is 3."""
     _, err, code = typed("run", "suite.py", "--agent", "good", "--limit", "input_tokens=1")
     told = "2 of 2 trials were not run. Another request could exceed the limit of 1 input tokens.\n"
     assert (err, code) == (told, LIMIT)
 
 
-def test_a_cost_that_cannot_be_known(typed):
-    """Where nobody knows what a model costs, that is said to be why trials are undone under a limit of money."""
+def test_cost_limit_with_an_unknown_price(typed):
+    """With a cost limit, trials of a model with an unknown price are not run, and the reason is shown."""
     _, err, code = typed("run", "suite.py", "--agent", "good", "--limit", "cost=1")
     assert ("2 of 2 trials were not run. The price of the model is unknown" in err, code) == (True, LIMIT)
 
 
-def test_nothing_is_answered(typed, tmp_path, monkeypatch):
-    """When no trial got an answer, as of a server that is down, the exit code is 1."""
+def test_no_answer_exits_with_1(typed, tmp_path, monkeypatch):
+    """If no trial is answered, the exit code is 1."""
     with FakeServer(fail(401, "no"), repeat=True) as server:
         monkeypatch.setenv("AGENTKIT_BASE_URL", server.base_url)
         monkeypatch.setenv("AGENTKIT_MODEL", "m")
@@ -151,8 +151,8 @@ def test_a_file_of_cases_on_several_models(typed, tmp_path, monkeypatch):
     assert "agentkit on one  2 of 2" in out
 
 
-def test_the_agent_of_a_file(typed, tmp_path, monkeypatch):
-    """An agent that a text file describes has the model of the settings, or its own."""
+def test_agent_from_a_text_file(typed, tmp_path, monkeypatch):
+    """An agent from a text file uses its own model, or else the configured one."""
     (tmp_path / "bot.txt").write_text("tools: none\n\nAnswer.\n")
     (tmp_path / "own.txt").write_text("tools: none\nmodel: own\n\nAnswer.\n")
     with FakeServer("Hanoi, Paris", repeat=True) as server:
@@ -164,8 +164,8 @@ def test_the_agent_of_a_file(typed, tmp_path, monkeypatch):
     assert "own    2 of 2" in out
 
 
-def test_a_project_that_is_not_trusted(typed, tmp_path):
-    """What a project's file says that does not count is told, as in ask."""
+def test_untrusted_project_settings_are_reported(typed, tmp_path):
+    """Ignored settings of an untrusted project are reported."""
     (tmp_path / "agentkit.toml").write_text('model = "x"\n')
     _, err, code = typed("run", "suite.py", "--agent", "good")
     assert ("is not trusted" in err, code) == (True, ANSWERED)
@@ -178,8 +178,8 @@ def test_tags_choose_cases(typed):
     assert (err.splitlines(), code) == (["Error: No case of suite.py has the tag africa.", "Its tags are asia."], USAGE)
 
 
-def test_a_suite_goes_on_and_is_replayed(typed, tmp_path):
-    """Trials are kept for another time, recorded, and replayed without a model."""
+def test_suite_is_resumed_and_replayed(typed, tmp_path):
+    """Trials are stored, recorded, resumed, and replayed without a model."""
     typed("run", "suite.py:suite", "--agent", "good", "--resume", "kept.jsonl", "--record", "tapes")
     assert len((tmp_path / "kept.jsonl").read_text().splitlines()) == 3
     assert typed("run", "suite.py:suite", "--agent", "good", "--resume", "kept.jsonl")[2] == ANSWERED
@@ -214,8 +214,8 @@ def test_a_suite_goes_on_and_is_replayed(typed, tmp_path):
         (("compare", "nope.json", "nope.json"), "cannot be read"),
     ],
 )
-def test_what_cannot_be_run(typed, tmp_path, words, told):
-    """What is wrong is said on the first line, and what to do on the second."""
+def test_invalid_suite_is_a_usage_error(typed, tmp_path, words, told):
+    """An invalid suite is a usage error with the problem on the first line and the remedy on the next."""
     (tmp_path / "broken.py").write_text("x = 1\nnix\n")
     (tmp_path / "syntax.py").write_text("x =\n")
     (tmp_path / "wrong.py").write_text("from agentkit.evals import Suite\nSuite('', [])\n")
@@ -241,8 +241,8 @@ def test_what_cannot_be_run(typed, tmp_path, words, told):
         (None, "a.csv", "a.csv cannot be read: No such file or directory.", "Check that the file"),
     ],
 )
-def test_a_file_of_wrong_cases(typed, tmp_path, text, name, told, remedy):
-    """What is wrong with a file of cases is told with what to do about it."""
+def test_invalid_case_file_is_a_usage_error(typed, tmp_path, text, name, told, remedy):
+    """An invalid case file is a usage error with a remedy."""
     if text is not None:
         (tmp_path / name).write_text(text, "latin-1")
     _, err, code = typed("run", name)
@@ -253,7 +253,7 @@ def test_a_file_of_wrong_cases(typed, tmp_path, text, name, told, remedy):
 @pytest.mark.parametrize("words", [("show", "{}"), ("compare", "{}", "{}"), ("run", "suite.py", "--baseline", "{}")])
 @pytest.mark.parametrize(("text", "free"), [(None, "main.json"), ("hello", "report.json"), ("{}", "report.json")])
 def test_what_is_no_report(typed, tmp_path, words, text, free):
-    """A report that is not there, or is none, is an error, and nothing is advised to be written over."""
+    """A missing or invalid report is an error, and the remedy does not overwrite it."""
     if text is not None:
         (tmp_path / "main.json").write_text(text)
     out, err, code = typed(*(word.format("main.json") for word in words))
@@ -262,8 +262,8 @@ def test_what_is_no_report(typed, tmp_path, words, text, free):
     assert do == f"Write one with: agentkit eval run SUITE -o {free}"
 
 
-def test_agents_of_one_name(typed, tmp_path):
-    """Two agents of one name are told apart by what the command line calls them."""
+def test_agents_with_the_same_name(typed, tmp_path):
+    """Two agents with the same name are shown under the names used on the command line."""
     (tmp_path / "other.py").write_text(
         "from agentkit import Agent\nfrom agentkit.testing import ScriptedLLM\n"
         "good = Agent('good', llm=ScriptedLLM('no', repeat=True))\n"
@@ -274,7 +274,7 @@ def test_agents_of_one_name(typed, tmp_path):
 
 
 def test_progress_at_a_terminal(typed, spawn, tmp_path):
-    """At a terminal stderr says how far the suite is, on one line that is wiped at the end."""
+    """On a terminal, progress is shown on one line that is cleared at the end."""
     leader, terminal = pty.openpty()
     process = spawn("eval", "run", "suite.py", "--agent", "good", "--concurrency", "1", stderr=terminal, cwd=tmp_path)
     process.communicate(timeout=60)
@@ -283,8 +283,8 @@ def test_progress_at_a_terminal(typed, spawn, tmp_path):
         assert screen.read(1_000).startswith(b"\r1 of 2 \r ")
 
 
-def test_a_narrow_terminal(typed, spawn, tmp_path):
-    """On a narrow terminal the table has a column for each agent, and no line is broken within a word."""
+def test_narrow_terminal(typed, spawn, tmp_path):
+    """On a narrow terminal, the table has a column for each agent and fits the width."""
     leader, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 40, 0, 0))
     process = spawn("eval", "run", "suite.py", stdout=terminal, cwd=tmp_path)
@@ -303,8 +303,8 @@ def test_a_narrow_terminal(typed, spawn, tmp_path):
         ((), "Nothing was stored. With --resume FILE, each finished trial is stored."),
     ],
 )
-def test_a_suite_is_interrupted(typed, spawn, tmp_path, words, told):
-    """Ctrl-C ends the suite with 130, and it is said how to go on."""
+def test_suite_is_interrupted(typed, spawn, tmp_path, words, told):
+    """Ctrl-C ends the suite with exit code 130 and shows how to continue."""
     (tmp_path / "answers.py").write_text(INTERRUPTED_ANSWER)
     process = spawn("eval", "run", "suite.py", "--agent", "bad", "--concurrency", "1", *words, cwd=tmp_path)
     _, err = process.communicate(timeout=60)
@@ -313,8 +313,8 @@ def test_a_suite_is_interrupted(typed, spawn, tmp_path, words, told):
         assert len((tmp_path / "kept.jsonl").read_text().splitlines()) >= 2
 
 
-def test_a_file_that_keeps_something_else(typed):
-    """A file that holds no trials is left as it is, and it is said what to do."""
+def test_resume_file_without_trials_is_an_error(typed):
+    """--resume with a file that contains no trials is an error with a remedy."""
     _, err, code = typed("run", "suite.py", "--agent", "good", "--resume", "suite.py")
     assert ("suite.py" in err.splitlines()[0], err.splitlines()[1].startswith("Name another file")) == (True, True)
     assert code in (USAGE, FAILED)

@@ -98,8 +98,8 @@ def test_decisions_without_a_remedy_have_no_empty_line(html):
     assert all(remedies)
 
 
-def test_the_page_may_load_nothing(html):
-    """The page forbids everything but its own style sheet, which is named by its digest."""
+def test_content_security_policy(html):
+    """The content security policy allows only the style sheet of the page."""
     style = re.search(r"<style>(.*?)</style>", html, re.DOTALL)[1]
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = next(named["content"] for tag, named in Outline(html).found if named.get("http-equiv"))
@@ -108,8 +108,8 @@ def test_the_page_may_load_nothing(html):
     assert "@import" not in style
 
 
-def test_everything_is_told(html):
-    """Prompts, answers, calls, judgments with rule and reason, results, people, changes, tokens and money are there."""
+def test_page_contains_everything(html):
+    """The page contains the prompts, answers, calls, decisions, results, changes, tokens and costs."""
     text = "".join(text for tag, text in Outline(html).texts if tag != "style")
     for told in [
         "How much is 6*7?\n[image]",
@@ -161,8 +161,8 @@ def test_an_empty_cassette_has_a_page():
     assert "<nav" not in empty
 
 
-def test_a_session_has_a_page_too():
-    """What an exported session tells has a page, although it does not know what exactly a model was sent."""
+def test_page_of_a_session():
+    """A page can be made from an exported session, without the requests sent to a model."""
     answer = ResponseReceived(Response(AssistantMessage("Done.")))
     run = stories([RecordedEvent("r", 1.0, RunStarted("helper", "Go.")), RecordedEvent("r", 3.0, answer)])
     made = page("trip", {"session": 1}, run)
@@ -172,7 +172,7 @@ def test_a_session_has_a_page_too():
 
 
 def rendered(html, tmp_path, *arguments):
-    """What a browser without a window makes of the page."""
+    """Return the output of a headless browser for the page."""
     (tmp_path / "page.html").write_text(html, "utf-8")
     command = [
         BROWSER,
@@ -188,8 +188,8 @@ def rendered(html, tmp_path, *arguments):
 
 
 @pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed")
-def test_a_browser_finds_the_same_page(html, tmp_path):
-    """A real browser builds the same elements as they stand in the file, refuses nothing, and runs nothing."""
+def test_browser_renders_the_same_elements(html, tmp_path):
+    """A browser builds exactly the elements in the file and reports no policy violation."""
     told = rendered(html, tmp_path, "--dump-dom", "--enable-logging=stderr")
     dom = told[told.index("<html") : told.index("</html>") + 7]
     before, after = Outline(html), Outline(dom.replace("></rect>", "/>"))

@@ -36,8 +36,8 @@ def test_a_key_is_stored_used_listed_and_removed(command, monkeypatch):
 
 
 @pytest.mark.parametrize("key", ["two words", "ключ"])
-def test_what_is_no_key_is_refused(command, key):
-    """Several words and letters beyond ASCII are not stored."""
+def test_invalid_key_is_rejected(command, key):
+    """Keys with several words or non-ASCII characters are rejected and not stored."""
     _, err, code = command("keys", "set", "groq", piped=key)
     assert (code, "A key is one word of printable ASCII characters." in err) == (2, True)
     assert not (state_folder() / "keys.json").exists()

@@ -26,8 +26,8 @@ def typed(tmp_path, monkeypatch):
     return run
 
 
-def test_documents_are_added_and_searched(typed, tmp_path):
-    """What is added is found, with its position and section; what cannot be read is told on stderr."""
+def test_documents_are_added_and_found(typed, tmp_path):
+    """Added documents are found with position and section; unreadable files are reported on stderr."""
     added = typed("add", ".")
     assert added.return_value == ANSWERED
     assert added.stdout.startswith("1 added, 0 updated")
@@ -38,16 +38,16 @@ def test_documents_are_added_and_searched(typed, tmp_path):
     assert typed("list").stdout == f"     1  markdown  {tmp_path}/leave.md\n"
 
 
-def test_documents_are_told_as_json(typed, tmp_path):
-    """Each command can print JSON instead."""
+def test_json_output(typed, tmp_path):
+    """Each command prints JSON with --json."""
     assert json.loads(typed("add", "leave.md", "--json").stdout)["added"] == [f"{tmp_path}/leave.md"]
     (passage,) = json.loads(typed("search", "days", "--json").stdout)
     assert (passage["citation"], passage["position"]) == (f"{tmp_path}/leave.md:1-3", "lines 1-3")
     assert json.loads(typed("list", "--json").stdout)[0]["kind"] == "markdown"
 
 
-def test_nothing_is_told_as_failure(typed):
-    """Where nothing was found, added or removed, the exit code says so."""
+def test_exit_code_without_a_result(typed):
+    """The exit code is 1 if nothing was added, found or removed."""
     assert typed("add", "picture.png").return_value == FAILED
     found = typed("search", "anything")
     assert (found.return_value, found.stdout, found.stderr) == (FAILED, "", "No passage was found.\n")
@@ -55,15 +55,15 @@ def test_nothing_is_told_as_failure(typed):
 
 
 def test_documents_are_removed(typed):
-    """A document that is removed is not found any more; its file stays."""
+    """A removed document is no longer listed."""
     typed("add", "leave.md")
     removed = typed("remove", "leave.md")
     assert (removed.return_value, removed.stdout) == (ANSWERED, "1 removed\n")
     assert typed("list").stdout == ""
 
 
-def test_a_text_without_a_section_is_shown(typed, tmp_path):
-    """A passage without a section is shown below its place alone; another file may keep the knowledge."""
+def test_passage_without_a_section(typed, tmp_path):
+    """A passage without a section is shown below its location; --place selects another file."""
     (tmp_path / "note.txt").write_text("Some words.", "utf-8")
     typed("add", "note.txt", "--place", "other.db")
     assert typed("search", "words", "--place", "other.db").stdout == f"{tmp_path}/note.txt:1\nSome words.\n"
@@ -72,15 +72,15 @@ def test_a_text_without_a_section_is_shown(typed, tmp_path):
 
 
 @pytest.mark.parametrize("words", [["search", "days"], ["list"], ["remove", "leave.md"], ["embed", "ollama:first"]])
-def test_who_only_looks_makes_no_file(typed, tmp_path, words):
-    """Where no knowledge is kept yet, each command but `add` says so, and leaves the folder as it is."""
+def test_reading_commands_create_no_file(typed, tmp_path, words):
+    """Commands other than `add` raise an error if no knowledge is stored, and create no file."""
     outcome = typed(*words, "--place", "other.db")
     assert str(outcome.exception) == "'other.db' contains no knowledge. To add some: agentkit knowledge add FILE"
     assert not (tmp_path / "other.db").exists()
 
 
-def test_a_model_makes_vectors(typed, monkeypatch):
-    """A model that is named makes vectors of passages and questions; another one must make them anew."""
+def test_embedding_model(typed, monkeypatch):
+    """--embed uses the named model; a different model requires embedding the passages again."""
     with FakeServer() as server:
         monkeypatch.setenv("OLLAMA_BASE_URL", server.base_url)
         assert typed("add", "leave.md", "--embed", "ollama:first").return_value == ANSWERED

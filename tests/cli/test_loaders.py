@@ -20,14 +20,14 @@ from agentkit.cli.loaders import names_in, parted
         ("C:bot.py", "C:bot.py", ""),
     ],
 )
-def test_a_place_is_a_file_and_a_name(place, file, name):
-    """A name stands behind the colon of a Python file, and nowhere else."""
+def test_place_is_split_into_file_and_name(place, file, name):
+    """A name follows the colon after a Python file; other paths are not split."""
     path, found = parted(place)
     assert (str(path), found) == (file, name)
 
 
-def test_what_annotations_mean_is_found(tmp_path):
-    """Annotations that are texts are read among the program's names, also behind those of modules beside it."""
+def test_string_annotations_are_resolved(tmp_path):
+    """String annotations are resolved, and modules in the program's folder can be imported."""
     (tmp_path / "beside_it.py").write_text("PRICE = 5\n")
     program = tmp_path / "program_of_a_test.py"
     program.write_text(
@@ -41,8 +41,8 @@ def test_what_annotations_mean_is_found(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["json.py", "__main__.py", "antigravity.py", "pip.py"])
-def test_a_program_takes_no_modules_place(tmp_path, name):
-    """A program with the name of a module that is there, or could be imported later, leaves that where it is."""
+def test_program_does_not_replace_a_module(tmp_path, name):
+    """Loading a program does not change sys.modules for a module with the same name."""
     before = sys.modules.get(name.removesuffix(".py"))
     (tmp_path / name).write_text("x = __name__\n")
     assert (names_in(tmp_path / name)["x"], sys.modules.get(name.removesuffix(".py"))) == (name, before)
@@ -57,16 +57,16 @@ def test_a_program_takes_no_modules_place(tmp_path, name):
         ("from agentkit import Agent\nAgent('')\n", "line 2: name= takes a string that is not blank."),
     ],
 )
-def test_what_fails_is_told_by_its_line(tmp_path, text, told):
-    """What a program raises, leaves with, or is misspelt in, is told with file and line."""
+def test_program_errors_are_reported_with_file_and_line(tmp_path, text, told):
+    """An exception, exit or syntax error of a program is reported with its file and line."""
     (tmp_path / "wrong.py").write_text(text)
     with pytest.raises(ConfigError) as caught:
         names_in(tmp_path / "wrong.py")
     assert str(caught.value).startswith(f"{tmp_path / 'wrong.py'}, {told}")
 
 
-def test_what_it_prints_is_no_answer(tmp_path, capsys):
-    """What a program prints while it is loaded goes to stderr, as stdout is the answer's or a protocol's."""
+def test_output_during_import_goes_to_stderr(tmp_path, capsys):
+    """Output that a program prints while it is imported goes to stderr."""
     (tmp_path / "talking.py").write_text("print('loaded')\n")
     names_in(tmp_path / "talking.py")
     assert capsys.readouterr() == ("", "loaded\n")

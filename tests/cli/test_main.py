@@ -15,8 +15,8 @@ from agentkit.testing import FakeServer, call, fail, slow
 from agentkit.tools.catalog import collections
 
 
-def test_a_text_that_names_no_command_is_a_question(command):
-    """`agentkit "text"` asks, and the answer alone is on stdout."""
+def test_text_is_sent_as_a_question(command):
+    """`agentkit "text"` sends the text as a question and prints only the answer to stdout."""
     with FakeServer("Hanoi.") as server:
         assert command("What is the capital of Vietnam?", server=server) == ("Hanoi.\n", "", 0)
     assert server.requests[0].json["messages"][-1] == {"role": "user", "content": "What is the capital of Vietnam?"}
@@ -51,8 +51,8 @@ def test_an_interrupted_command_exits_with_130(spawn):
     assert err.startswith("Interrupted.\n")
 
 
-def test_a_reader_that_leaves_early_is_no_fault(spawn):
-    """`agentkit … | head` ends without a traceback."""
+def test_closed_stdout_pipe_causes_no_traceback(spawn):
+    """A closed stdout pipe, as in `agentkit ... | head`, causes no traceback."""
     process = spawn("tools", "list", "--json")
     process.stdout.close()
     process.wait(timeout=60)
@@ -62,7 +62,7 @@ def test_a_reader_that_leaves_early_is_no_fault(spawn):
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["--version"], ["tools", "--help"], ["ask", "--help"]])
 def test_help_and_version_exit_with_0(arguments, capsys):
-    """Help and version are answers."""
+    """Help and version are printed to stdout with exit code 0."""
     assert run(arguments) == 0
     assert "agentkit" in capsys.readouterr().out
 
@@ -75,8 +75,8 @@ def test_help_fits_the_terminal(columns, process, monkeypatch):
     assert max(map(len, lines)) < columns
 
 
-def test_what_is_piped_in_is_asked(process):
-    """Without words, a pipe is read for the question; where nothing is piped in, the help is shown."""
+def test_piped_text_is_the_question(process):
+    """Without arguments, piped text is the question; without piped text, the usage is shown."""
     with FakeServer("It is 4.") as server:
         assert process(server=server, piped="How much is 2 + 2?")[0] == "It is 4.\n"
         assert server.requests[0].json["messages"][-1]["content"] == "How much is 2 + 2?"
@@ -138,8 +138,8 @@ def test_commands_are_listed_in_whole_sentences(group, capsys):
         (["tools", "show", "calculater"], "Did you mean 'calculator'?"),
     ],
 )
-def test_a_wrong_line_is_explained_and_exits_with_2(arguments, said, capsys):
-    """A mistake in the command line says what is wrong on stderr."""
+def test_usage_error_exits_with_2(arguments, said, capsys):
+    """A usage error is reported on stderr and exits with code 2."""
     assert run(arguments) == 2
     shown = capsys.readouterr()
     assert said in shown.err
@@ -157,23 +157,23 @@ def test_a_wrong_line_is_explained_and_exits_with_2(arguments, said, capsys):
         (["  \t\n "], "The question is missing"),
     ],
 )
-def test_a_wrong_question_is_explained_and_exits_with_2(arguments, said, command):
-    """So does a mistake in a question's options."""
+def test_invalid_question_option_exits_with_2(arguments, said, command):
+    """An invalid option of a question is reported on stderr and exits with code 2."""
     out, err, code = command(*arguments)
     assert said in err
     assert (out, code) == ("", 2)
 
 
-def test_a_provider_that_fails_exits_with_1(command):
-    """An error of the provider is told on stderr, with what it said."""
+def test_provider_error_exits_with_1(command):
+    """A provider error is reported on stderr with its message, and exits with code 1."""
     with FakeServer(fail(403, "not for you")) as server:
         out, err, code = command("hi", server=server)
     assert (out, code) == ("", 1)
     assert "not for you" in err
 
 
-def test_what_a_provider_says_of_its_failure_cannot_trick_the_terminal(command):
-    """Escape sequences in a provider's error are taken out."""
+def test_escape_sequences_in_provider_errors_are_removed(command):
+    """Escape sequences are removed from a provider's error message."""
     with FakeServer(fail(403, "\x1b]0;owned\x07not\x1b[2J for\x9b you\u061c")) as server:
         _, err, code = command("hi", server=server)
     assert code == 1
@@ -182,8 +182,8 @@ def test_what_a_provider_says_of_its_failure_cannot_trick_the_terminal(command):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full device is Linux's")
-def test_a_full_disk_is_told(spawn):
-    """An answer that cannot be written is an error (exit code 1), told with what to do."""
+def test_full_disk_is_reported(spawn):
+    """Output that cannot be written is an error (exit code 1) with a remedy."""
     with Path("/dev/full").open("w") as full:
         process = spawn("tools", "list", stdout=full)
         _, err = process.communicate(timeout=60)
@@ -226,45 +226,45 @@ def test_the_installed_command_is_the_module():
         (["aks", "why?"], "ask"),
     ],
 )
-def test_a_misspelt_command_is_no_question(words, meant, capsys):
-    """A first word that is nearly a command is not paid for as a question; the error says how to ask it anyway."""
+def test_misspelt_command_is_rejected(words, meant, capsys):
+    """A misspelt command is rejected with a suggestion instead of being sent as a question."""
     assert run(words) == 2
     err = capsys.readouterr().err
     assert err.startswith(f"Error: '{words[0]}' is not a command.\nDid you mean '{meant}'? To ask it")
 
 
-def test_a_place_that_keeps_no_sessions_is_refused(typed_line):
-    """The URL of another database is no file's name, for questions, for `sessions` and for `serve`."""
+def test_unsupported_database_url_is_rejected(typed_line):
+    """--place rejects the URL of an unsupported database."""
     for arguments in (["hi"], ["sessions", "list"], ["serve"]):
         _, err, code = typed_line(*arguments, "--place", "mysql://x/y")
         assert (code, "mysql:// cannot store sessions.\nUse a file, or postgresql://" in err) == (2, True)
     assert not list(Path.cwd().iterdir())
 
 
-def test_a_tool_that_there_is_not_names_the_collections(typed_line):
-    """Who misspells a tool or a collection is told both lists."""
+def test_unknown_tool_lists_the_collections(typed_line):
+    """An unknown tool raises an error that lists the collections."""
     _, err, code = typed_line("--offline", "-t", "cor", "hi")
     assert code == 2
     assert f"The collections are: {', '.join([*collections, CODE])}." in err
 
 
-def test_a_run_that_the_journal_has_not_says_where_ids_stand(typed_line):
-    """`undo` of an unknown id names the command that lists them; so it does when there is nothing to undo."""
+def test_undo_of_an_unknown_run_suggests_list(typed_line):
+    """`undo` with an unknown run or without changes suggests `undo --list`."""
     assert typed_line("undo", "nope")[1].endswith("that made changes: agentkit undo --list\n")
     _, err, code = typed_line("undo")
     assert (code, err.endswith("that made changes: agentkit undo --list\n")) == (1, True)
 
 
-def test_a_file_that_is_no_recording_says_which_are(typed_line):
-    """`show` and `replay` of another file say which files they read."""
+def test_show_and_replay_reject_other_files(typed_line):
+    """`show` and `replay` of an unsupported file report which files they read."""
     Path("notes").write_text("Buy dice.", "utf-8")
     for command in ("show", "replay"):
         _, err, code = typed_line(command, "notes")
         assert (code, "--record, --jsonl or agentkit sessions export" in err) == (1, True)
 
 
-def test_a_limit_of_iterations_says_what_a_person_can_do(typed_line):
-    """Of a limit that was hit, the command line says how to go on, and not what a program would call."""
+def test_iteration_limit_suggests_options(typed_line):
+    """A reached limit suggests command-line options to continue."""
     with FakeServer(call("calculator", expression="6*7"), "It is 42.") as server:
         _, err, code = typed_line("--limit", "iterations=1", "6 * 7?", server=server)
     assert code == 3

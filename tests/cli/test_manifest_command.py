@@ -41,28 +41,28 @@ def bot(tmp_path):
 
 @pytest.fixture
 def kept(tmp_path, bot, typed_line):
-    """The manifest of bot.py in a file."""
+    """Write the manifest of bot.py to a file."""
     path = tmp_path / "agentkit.manifest.json"
     assert typed_line("manifest", bot(), "--write", path)[2] == ANSWERED
     return path
 
 
 def line_of(file, fact):
-    """The line of a file on which a fact stands."""
+    """Return the line number of a fact in a file."""
     [found] = [number for number, line in enumerate(file.read_text("utf-8").splitlines(), 1) if f'/{fact}"' in line]
     return found
 
 
-def test_showing(command, bot):
-    """Without an option the manifest is printed, and nothing else is."""
+def test_manifest_is_printed(command, bot):
+    """Without an option, only the manifest is printed."""
     path = bot()
     out, err, code = command("manifest", str(path))
     assert (code, err) == (ANSWERED, "")
     assert out == str(manifest_of(*agent_in(str(path))))
 
 
-def test_the_same_everywhere(command, bot, tmp_path, monkeypatch):
-    """Another folder, home, state, locale, hash seed and key change no byte of it."""
+def test_manifest_does_not_depend_on_the_environment(command, bot, tmp_path, monkeypatch):
+    """The manifest does not depend on the folder, the environment or the locale."""
     path = bot()
     here = command("manifest", str(path))[0]
     for name, value in {
@@ -81,8 +81,8 @@ def test_the_same_everywhere(command, bot, tmp_path, monkeypatch):
     assert str(tmp_path) not in here
 
 
-def test_a_rule_that_says_nothing_is_told(tmp_path, command):
-    """A rule about a tool that its agent does not have is told; a pattern is about all whose names fit."""
+def test_rule_without_a_matching_tool_warns(tmp_path, command):
+    """A rule that matches none of its agent's tools is reported as a warning."""
     path = tmp_path / "bot.py"
     path.write_text(
         "from agentkit import Agent, Policy, Rule, core_tools\n\n"
@@ -97,8 +97,8 @@ def test_a_rule_that_says_nothing_is_told(tmp_path, command):
     ]
 
 
-def test_writing(kept, typed_line, bot):
-    """A manifest is written as a whole over the one before, and nothing is left beside it."""
+def test_write_replaces_the_manifest(kept, typed_line, bot):
+    """--write replaces the manifest and leaves no other file behind."""
     old = kept.read_text("utf-8")
     assert typed_line("manifest", bot(cost=1), "--write", kept) == (
         "",
@@ -109,22 +109,22 @@ def test_writing(kept, typed_line, bot):
     assert sorted(path.name for path in kept.parent.iterdir()) == ["agentkit.manifest.json", "bot.py"]
 
 
-def test_writing_nowhere(bot, tmp_path, typed_line):
-    """A file that cannot be written is an error that says so."""
+def test_write_to_a_missing_folder(bot, tmp_path, typed_line):
+    """--write to a missing folder is a usage error."""
     out, err, code = typed_line("manifest", bot(), "--write", tmp_path / "none" / "m.json")
     assert (out, code) == ("", USAGE)
     assert "cannot be written" in err
 
 
-def test_nothing_has_changed(kept, bot, typed_line):
-    """An agent that may do what is kept passes."""
+def test_check_without_changes(kept, bot, typed_line):
+    """--check succeeds if the agent has the permissions in the manifest."""
     out, err, code = typed_line("manifest", bot(), "--check", kept)
     assert (out, code) == ("", ANSWERED)
     assert err == f"{kept.with_name('bot.py')} has no permissions beyond those in {kept}.\n"
 
 
-def test_it_may_do_more(kept, bot, command):
-    """What is wider is told with its line of the file and in words, and fails, with what to do about it."""
+def test_check_with_added_permissions_fails(kept, bot, command):
+    """--check fails if permissions were added, and shows each with its line and a remedy."""
     out, err, code = command("manifest", str(bot(cost=5, safety="system")), "--check", str(kept))
     assert code == REFUSED
     line = line_of(kept, "limits/cost")
@@ -136,8 +136,8 @@ def test_it_may_do_more(kept, bot, command):
     assert kept.read_text("utf-8").splitlines()[4] == '  "agents/bot/ceiling": "network",'
 
 
-def test_it_may_do_less(kept, bot, typed_line):
-    """What is narrower is told and does not fail, except with --strict."""
+def test_check_with_removed_permissions(kept, bot, typed_line):
+    """--check reports removed permissions, and fails only with --strict."""
     path = bot(cost=0.1)
     told = f"narrower  line {line_of(kept, 'limits/cost')}: limits: cost 0.5 -> 0.1\n"
     assert typed_line("manifest", path, "--check", kept)[::2] == (told, ANSWERED)
@@ -158,7 +158,7 @@ def test_it_may_do_less(kept, bot, typed_line):
     ids=["empty", "binary", "newer", "hostile", "long"],
 )
 def test_what_is_no_manifest(content, words, kept, bot, typed_line):
-    """A file that is not a manifest is an error of two lines: what is wrong, and what to do."""
+    """An invalid manifest is a usage error with a remedy on the second line."""
     kept.write_bytes(content)
     out, err, code = typed_line("manifest", bot(), "--check", kept)
     assert (out, code) == ("", USAGE)
@@ -168,22 +168,22 @@ def test_what_is_no_manifest(content, words, kept, bot, typed_line):
         assert expected in line
 
 
-def test_no_file_yet(bot, tmp_path, typed_line):
-    """Where nothing is kept yet, it is said how to begin."""
+def test_check_with_a_missing_manifest(bot, tmp_path, typed_line):
+    """--check with a missing manifest suggests the command that writes one."""
     out, err, code = typed_line("manifest", bot(), "--check", tmp_path / "m.json")
     assert (out, code) == ("", USAGE)
     assert err.splitlines()[1].startswith(f"To begin with: agentkit manifest {tmp_path}/bot.py --write ")
 
 
-def test_options_that_do_not_go_together(kept, bot, typed_line):
-    """Checking and writing are two commands, and strict is how one checks."""
+def test_conflicting_options(kept, bot, typed_line):
+    """--check with --write, and --strict without --check, are usage errors."""
     assert typed_line("manifest", bot(), "--check", kept, "--write", kept)[2] == USAGE
     assert typed_line("manifest", bot(), "--strict")[2] == USAGE
 
 
 @pytest.mark.slow
-def test_a_published_server(tmp_path, command, monkeypatch):
-    """A server that others have written is described, and its rug pull is found."""
+def test_published_server(tmp_path, command, monkeypatch):
+    """A published MCP server is described, and changed tool definitions are reported."""
     path, kept = tmp_path / "clock.py", tmp_path / "m.json"
     path.write_text(CLOCK, "utf-8")
     monkeypatch.setenv("TZ", "UTC")
@@ -198,8 +198,8 @@ def test_a_published_server(tmp_path, command, monkeypatch):
     assert [line.partition("definition has changed")[1] != "" for line in out.splitlines()] == [True, True]
 
 
-def test_a_full_disk(bot, command):
-    """What cannot be printed is an error, and no success."""
+def test_full_disk_exits_with_1(bot, command):
+    """Output that cannot be written exits with code 1."""
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         assert stat.S_ISCHR(os.fstat(full.fileno()).st_mode)
         done = subprocess.run(

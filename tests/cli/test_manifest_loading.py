@@ -28,21 +28,21 @@ def write(tmp_path):
 
 
 def refused(named):
-    """What is said of a file without an agent."""
+    """Return the error message for this agent reference."""
     with pytest.raises((ConfigError, click.UsageError)) as caught:
         agent_in(named)
     return str(caught.value)
 
 
-def test_the_only_agent(write, tmp_path):
-    """The one agent at the top of a program is meant, under whatever names."""
+def test_only_agent(write, tmp_path):
+    """The only agent of a program is returned, even if it has several names."""
     found, folder = agent_in(write("from agentkit import Agent\nbot = Agent('bot')\nsame = bot\n"))
     assert (found.name, folder) == ("bot", tmp_path)
 
 
 @pytest.mark.parametrize("given", [", tools=[clerk]", ", tools=[program_tool([clerk])]", ", handoffs=[clerk]"])
-def test_the_leading_agent(write, given):
-    """Of several agents the one that sets the others to work is meant."""
+def test_leading_agent(write, given):
+    """Of several agents, the one that calls the others is returned."""
     assert agent_in(write(TWO.format(given)))[0].name == "bot"
 
 
@@ -55,8 +55,8 @@ def test_the_named_agent(write):
         assert f"There is no Agent {other!r} in {path}; it has clerk, bot." in refused(f"{path}:{other}")
 
 
-def test_no_agent(write):
-    """A program without an agent at its top is told so."""
+def test_program_without_an_agent(write):
+    """A program without an agent at module level raises an error."""
     path = write("x = 1\n")
     assert refused(path) == f"There is no Agent in {path}. Define one at module level, for example: it = Agent(...)"
 
@@ -67,8 +67,8 @@ def test_a_text_file(write, tmp_path):
     assert (found.name, found.instruction, folder) == ("clerk", "Be brief.", tmp_path)
 
 
-def test_no_file(tmp_path):
-    """A file that is not there is told so, and so is a folder."""
+def test_missing_file(tmp_path):
+    """A missing file or a folder raises an error."""
     assert refused(str(tmp_path / "bot.py:x")) == (
         f"The file {str(tmp_path / 'bot.py')!r} does not exist. "
         "Name a Python program, as in bot.py, or an agent's text file."
@@ -76,8 +76,8 @@ def test_no_file(tmp_path):
     assert "does not exist" in refused(str(tmp_path))
 
 
-def test_what_is_beside_the_program(write):
-    """A program imports what is in its own folder, and the command's own path is as it was."""
+def test_program_imports_modules_from_its_folder(write):
+    """A program can import modules from its own folder, and sys.path is restored."""
     write("NAME = 'clerk'\n", "beside_of_manifest.py")
     path, before = (
         write("import beside_of_manifest\nfrom agentkit import Agent\nbot = Agent(beside_of_manifest.NAME)\n"),
@@ -88,16 +88,16 @@ def test_what_is_beside_the_program(write):
     del sys.modules["beside_of_manifest"]
 
 
-def test_nothing_is_run(write):
-    """What a program does when it is run it does not do when it is looked at, and no key is needed."""
+def test_main_block_is_not_run(write):
+    """Code below `__name__ == "__main__"` is not run, and no API key is needed."""
     made = "from agentkit import LLM, Agent\nbot = Agent('bot', llm=LLM('openai'))\n"
     text = f"{made}if __name__ == '__main__':\n    raise SystemExit(1)\n"
     assert isinstance(agent_in(write(text))[0], Agent)
 
 
 @pytest.mark.parametrize("call", ["bot('Hi')", "bot.run('Hi')", "list(bot.stream('Hi'))"])
-def test_a_program_that_runs_its_agent(write, call):
-    """An agent that is run while its program is imported gets no answer, and the program is told where."""
+def test_program_that_runs_its_agent_on_import(write, call):
+    """A program that runs an agent while it is imported raises an error with the line."""
     path = write(f"from agentkit import LLM, Agent\nbot = Agent('bot', llm=LLM('openai'))\n{call}\n")
     assert refused(path) == (
         f"{path}, line 3: {path} runs an agent while it is imported. "
@@ -119,11 +119,11 @@ def test_a_program_that_runs_its_agent(write, call):
         ("\0", "SyntaxError: source code string cannot contain null bytes"),
     ],
 )
-def test_a_program_that_cannot_be_imported(write, text, words):
-    """A program that fails while it is imported is told by its line and what Python says."""
+def test_program_that_fails_on_import(write, text, words):
+    """A program that fails on import raises an error with its line and the Python error."""
     assert words in refused(write(text))
 
 
-def test_a_manifest_is_no_program(write):
-    """A manifest in the place of the program is refused: as text, it would be an agent's instruction."""
+def test_manifest_in_place_of_a_program_is_rejected(write):
+    """A manifest in place of a program is rejected."""
     assert "neither a program nor an agent's text file. Did you mean:" in refused(write("{}", "bot.json"))

@@ -46,8 +46,8 @@ def look(tmp_path):
     return run
 
 
-def test_what_a_server_offers(offer, look):
-    """The tools of a server are listed with a hash, and with what could deceive made visible."""
+def test_tools_of_a_server_are_listed(offer, look):
+    """The tools of a server are listed, with direction marks in descriptions escaped."""
     offer(look="Looks.\nAt all.", hide="Hides \u202e it.")
     out, err, code = look()
     names = [line.split()[0] for line in out.splitlines()]
@@ -56,14 +56,14 @@ def test_what_a_server_offers(offer, look):
     assert "At all" not in out
 
 
-def test_nothing_is_offered(offer, look):
-    """A server without tools is shown as it is."""
+def test_server_without_tools(offer, look):
+    """A server without tools produces an empty list."""
     offer()
     assert look() == ("\n", "", ANSWERED)
 
 
-def test_a_changed_server_is_accepted(offer, look):
-    """What has changed is told, with an exit code, until it is accepted."""
+def test_changed_tool_is_reported_until_accepted(offer, look):
+    """A changed tool is reported with an exit code until it is accepted."""
     offer(look="Looks.")
     look()
     offer(look="Looks elsewhere.")
@@ -75,8 +75,8 @@ def test_a_changed_server_is_accepted(offer, look):
     assert look()[1:] == ("", ANSWERED)
 
 
-def test_as_json(offer, look):
-    """Programs get whole definitions, hashes and changes."""
+def test_json_output(offer, look):
+    """--json prints complete tool definitions, hashes and changes."""
     offer(look="Looks.")
     look()
     offer(look="Looks.", more="More.")
@@ -97,7 +97,7 @@ def listed(tmp_path, offer):
 
 
 def shown(*words):
-    """What `agentkit mcp tools` says, beside that, and its exit code."""
+    """Return the stdout, stderr and exit code of `agentkit mcp tools`."""
     done = CliRunner().invoke(mcp, ["tools", *words], standalone_mode=False)
     if done.exception is not None:
         raise done.exception
@@ -116,8 +116,8 @@ def test_servers_of_a_file(listed, offer):
     assert [(each["server"], len(each["changes"])) for each in documents] == [("one", 1), ("two", 1)]
 
 
-def test_a_server_that_cannot_be_used_hides_no_other(listed):
-    """The servers that can be used are shown; of another one it is told what is wrong with it."""
+def test_unusable_server_does_not_hide_others(listed):
+    """Usable servers are listed, and the problem of an unusable server is reported."""
     servers = json.loads(Path(listed).read_text("utf-8"))["mcpServers"]
     servers = {"gone": {"command": "no-such-program"}, "one": servers["one"]}
     Path(listed).write_text(json.dumps({"mcpServers": servers}), "utf-8")
@@ -131,23 +131,23 @@ def test_a_server_that_cannot_be_used_hides_no_other(listed):
         shown("gone", "--config", listed)
 
 
-def test_a_file_that_lists_no_servers_is_a_wrong_use(tmp_path):
-    """What is wrong with a file is told with the use of the command, as nothing in the settings helps."""
+def test_unreadable_config_file_is_a_usage_error(tmp_path):
+    """A configuration file that cannot be read raises a usage error."""
     done = CliRunner().invoke(mcp, ["tools", "--config", str(tmp_path / "none.json")], standalone_mode=False)
     assert isinstance(done.exception, click.UsageError)
     assert "cannot be read" in str(done.exception)
 
 
 @pytest.mark.parametrize("words", [["tools"], ["tools", "--config", "mcp.json", "--token", "tulip"]])
-def test_servers_that_are_not_named(words):
-    """Which server is meant is said in one way."""
+def test_ambiguous_server_is_a_usage_error(words):
+    """A missing server or conflicting server options raise a usage error that mentions --config."""
     done = CliRunner().invoke(mcp, words, standalone_mode=False)
     assert isinstance(done.exception, click.UsageError)
     assert "--config" in str(done.exception)
 
 
 def test_a_tool_that_cannot_be_used(tmp_path, look):
-    """A tool that is left out is listed with the others, and told with what is wrong with it."""
+    """A tool with an invalid schema is listed, and its problem is reported."""
     odd = {"name": "odd", "inputSchema": {"type": "object", "properties": {"a\u202e": {"type": "file"}}}}
     (tmp_path / "tools.json").write_text(json.dumps([odd]))
     out, err, code = look()
@@ -158,13 +158,13 @@ def test_a_tool_that_cannot_be_used(tmp_path, look):
     assert "'file' is not a valid type" in json.loads(look("--json")[0])["unusable"]["odd"]
 
 
-def test_hints_are_the_servers_own_words(look):
-    """What a server says of its own tools is told as that."""
+def test_hints_are_shown_as_claims_of_the_server(look):
+    """Hints of a server about its tools are shown as the server's claims."""
     assert "Repeats a text. (it says: only reads)" in look()[0]
 
 
 def test_tools_over_stdio(tmp_path):
-    """`agentkit mcp serve` offers the named tools to whoever starts it, and works in the current folder."""
+    """`agentkit mcp serve` offers the named tools over stdio and uses the current folder."""
     (tmp_path / "note.txt").write_text("hello")
     words = [*COMMAND, "serve", "--tools", "core, read_file", "--safety", "system", "--ask-client"]
     with MCPServer(words, "ours", folder=tmp_path) as server:
@@ -192,7 +192,7 @@ def test_files_sessions_and_templates_over_stdio(tmp_path):
 
 @pytest.mark.parametrize("token", [(), ("--token", TOKEN)])
 def test_tools_over_http(token):
-    """Over HTTP the address is printed, and the token when nobody has chosen one; Ctrl-C ends it."""
+    """Over HTTP, the address and a generated token are printed; Ctrl-C stops the server."""
     words = [*COMMAND, "serve", "-t", "core", "--http", "--port", "0", *token]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         url = process.stdout.readline().strip()

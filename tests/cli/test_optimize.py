@@ -20,7 +20,7 @@ BOT = "name: Clerk\nlimits: iterations 5\nsafety: safe\n\nYou note orders.\n"
 
 
 def answer(request):
-    """What the clerk says, or what the reader proposes."""
+    """Return the answer of the clerk or the proposal of the reader."""
     instruction, prompt = (each["content"] for each in request.json["messages"])
     said = clerk.reader if "<new_text>" in instruction else clerk.clerk
     return said(Request([UserMessage(prompt)], instruction))
@@ -37,7 +37,7 @@ def server():
 
 @pytest.fixture
 def optimize(typed_line, tmp_path, server):
-    """Run `agentkit optimize suite.py --agent bot.txt ARGUMENTS` in a folder of its own."""
+    """Run `agentkit optimize suite.py --agent bot.txt ARGUMENTS` in an empty folder."""
     (tmp_path / "suite.py").write_text(SUITE, "utf-8")
     (tmp_path / "bot.txt").write_text(BOT, "utf-8")
 
@@ -62,8 +62,8 @@ def test_an_agent_in_a_file_is_improved(optimize, tmp_path):
     assert stat.S_IMODE((tmp_path / "bot.search.jsonl").stat().st_mode) == 0o600
 
 
-def test_a_search_goes_on(optimize, server):
-    """A search that ran out of tokens goes on from its file with more; a new one is not written over it."""
+def test_search_is_resumed(optimize, server):
+    """--resume continues a search without repeating requests; --lineage rejects an existing file."""
     out, _, code = optimize("--tokens", 3_000, "--lineage", "first.jsonl")
     assert code == 0, out
     assert "the limit of 3,000 total tokens is used up" in out
@@ -79,8 +79,8 @@ def test_a_search_goes_on(optimize, server):
     assert not [pair for pair in known[asked:] if pair in known[:asked]]
 
 
-def test_nothing_is_written_over_unless_told(optimize, tmp_path):
-    """A file that is there is written over with --force alone, the agent's own not even by mistake."""
+def test_out_overwrites_only_with_force(optimize, tmp_path):
+    """--out overwrites an existing file only with --force."""
     _, err, code = optimize("--tokens", 9, "--out", "bot.txt")
     assert code == 2
     assert err.splitlines()[0] == "Error: bot.txt already exists."
@@ -88,8 +88,8 @@ def test_nothing_is_written_over_unless_told(optimize, tmp_path):
     assert clerk.rules_in(read_manifesto(tmp_path / "bot.txt").instruction) == clerk.RULES
 
 
-def test_a_budget_in_dollars_needs_prices(optimize, server):
-    """A model whose price nobody knows is not paid for from a budget, unless that is said."""
+def test_budget_in_dollars_requires_a_price(optimize, server):
+    """A budget in dollars requires a known price, unless unknown_price=free is set."""
     _, err, code = optimize("--budget", "2.00", "-m", "my-own")
     assert code == 2
     assert err.splitlines()[0].startswith("Error: The price of ")
@@ -107,8 +107,8 @@ def test_another_model_proposes(optimize, server):
     assert json.loads(Path("bot.search.jsonl").read_text("utf-8").splitlines()[0])["agent"] == "Clerk"
 
 
-def test_no_gain_is_told_by_the_exit_code(typed_line, tmp_path):
-    """A search that gains nothing keeps the agent, writes no file and ends with 1."""
+def test_search_without_a_gain_exits_with_1(typed_line, tmp_path):
+    """A search without a gain writes no file and exits with code 1."""
     (tmp_path / "cases.csv").write_text("prompt,expected\n1+1,2\n2+2,4\n3+3,6\n4+4,8\n", "utf-8")
     (tmp_path / "bot.txt").write_text(BOT, "utf-8")
     words = ("optimize", "cases.csv", "--scorer", "exact", "--agent", "bot.txt", "--tokens", 99_000, "--rounds", 2)
@@ -120,8 +120,8 @@ def test_no_gain_is_told_by_the_exit_code(typed_line, tmp_path):
 
 
 @pytest.mark.parametrize("tokens", [100, 700])
-def test_a_limit_that_leaves_the_gain_unmeasured_is_told_by_the_exit_code(optimize, tokens):
-    """A budget that lasts for nothing, or for the held-out cases alone, ends with 3."""
+def test_budget_too_small_to_measure_exits_with_3(optimize, tokens):
+    """A budget too small to measure a training case exits with code 3."""
     out, _, code = optimize("--tokens", tokens)
     assert code == 3, out
     assert out.startswith("No training case was measured, so the original stays in use.\n")
@@ -141,8 +141,8 @@ def test_a_limit_that_leaves_the_gain_unmeasured_is_told_by_the_exit_code(optimi
         (("--tokens", 9, "--improve", "calculator"), "improve= names no text 'calculator'.\n"),
     ],
 )
-def test_what_cannot_be_meant_is_told(optimize, server, arguments, complaint):
-    """A command line that cannot be meant ends with 2 and two lines, before any model is asked."""
+def test_invalid_arguments_exit_with_2(optimize, server, arguments, complaint):
+    """Invalid arguments exit with code 2 before a model is called."""
     _, err, code = optimize(*arguments)
     assert code == 2
     assert err.startswith(f"Error: {complaint}")
@@ -163,15 +163,15 @@ def test_an_agent_of_a_program_is_shown_its_changes(optimize, tmp_path):
 
 
 def test_what_does_not_count_is_told(optimize, tmp_path):
-    """What a project's file says and nobody has trusted does not count, and stderr says so."""
+    """Ignored settings of an untrusted project are reported on stderr."""
     (tmp_path / "agentkit.toml").write_text('session = "theirs"\n', "utf-8")
     _, err, code = optimize("--tokens", 100)
     assert code == 3
     assert "is not trusted, so that session in it does not count." in err
 
 
-def test_one_agent_is_meant(optimize, tmp_path):
-    """Of several agents beside the suite one must be named."""
+def test_one_of_several_agents_must_be_named(optimize, tmp_path):
+    """One agent must be named if the suite's file defines several."""
     two = "\nfrom agentkit import Agent\n\none, two = Agent('one'), Agent('two')\n"
     (tmp_path / "suite.py").write_text(SUITE + two, "utf-8")
     _, err, code = optimize("--tokens", 9, agent=())
@@ -180,7 +180,7 @@ def test_one_agent_is_meant(optimize, tmp_path):
 
 
 def test_descriptions_of_tools_are_shown(typed_line, tmp_path):
-    """What was changed in the description of a tool is shown, as it stands in code that only its author changes."""
+    """Changed tool descriptions are shown, but not written to the agent's file."""
     (tmp_path / "bot.txt").write_text("tools: calculator\n\nBe brief.\n", "utf-8")
     (tmp_path / "cases.csv").write_text("prompt,expected\n1+1,done\n2+2,done\n3+3,done\n4+4,done\n", "utf-8")
 
@@ -199,8 +199,8 @@ def test_descriptions_of_tools_are_shown(typed_line, tmp_path):
     assert read_manifesto(tmp_path / "improved.txt").instruction == "Be brief."
 
 
-def test_an_interrupted_search_is_kept(spawn, tmp_path):
-    """Ctrl-C ends the search and says how it goes on."""
+def test_interrupted_search_is_stored(spawn, tmp_path):
+    """Ctrl-C stores the search and shows how to continue it."""
     (tmp_path / "cases.csv").write_text("prompt,expected\n1+1,2\n2+2,4\n", "utf-8")
     (tmp_path / "bot.txt").write_text(BOT, "utf-8")
     reached, interrupted = threading.Event(), threading.Event()
@@ -250,16 +250,16 @@ def test_an_instruction_is_never_read_as_settings(tmp_path):
     assert (read.name, read.instruction) == ("bot", named)
 
 
-def test_a_file_that_cannot_be_rewritten_is_told(tmp_path):
-    """A file that would not be understood any more is left to its author."""
+def test_file_that_cannot_be_rewritten_raises(tmp_path):
+    """rewritten() raises an error for a file whose text cannot be replaced."""
     path = tmp_path / "bot.txt"
     path.write_text("---\nname: Bot\n---\nBe brief.\n", "utf-8")
     with pytest.raises(ConfigError, match="cannot be replaced"):
         rewritten(path, "")
 
 
-def test_a_function_has_no_texts(optimize, tmp_path):
-    """A function cannot be improved, and that is said."""
+def test_function_as_agent_is_rejected(optimize, tmp_path):
+    """A function as the agent is rejected, because it has no texts."""
     (tmp_path / "suite.py").write_text(f"{SUITE}\n\ndef answer(prompt):\n    return prompt\n", "utf-8")
     _, err, code = optimize("--tokens", 9, agent=("--agent", "answer"))
     assert code == 2

@@ -58,13 +58,13 @@ def shop(tmp_path):
 
 
 def test_functions_and_tools_of_a_program(shop):
-    """What the program itself has written is offered; what it imports, classes, and names that begin with _ are not."""
+    """The functions and tools a program defines are offered, but not imports, classes or _names."""
     assert tools_named([str(shop)]).names == ("price", "pay", "stock")
     assert tools_named(["core", f"{shop}:pay", f"{shop}:pay", "calculator"]).names == (*core_tools.names, "pay")
 
 
-def test_a_list_says_it_all(shop):
-    """A list named `tools` is what the program offers: functions, toolsets, servers."""
+def test_tools_list_defines_the_offered_tools(shop):
+    """A list named `tools` replaces the functions offered by default."""
     shop.write_text(f"{PROGRAM}\ntools = [core_tools.only('calculator'), _secret]\n")
     assert tools_named([str(shop)]).names == ("calculator", "_secret")
 
@@ -88,8 +88,8 @@ def test_a_program_is_run_once(tmp_path):
         ("nix\n", "{0}", "line 1: NameError"),
     ],
 )
-def test_what_offers_no_tool_is_told(tmp_path, text, named, told):
-    """A file that is not there, fails, or offers nothing or too much, is told, with what to do."""
+def test_file_without_a_usable_tool_raises(tmp_path, text, named, told):
+    """A missing, failing or ambiguous file raises an error."""
     path = tmp_path / "one.py"
     if text is not None:
         path.write_text(text)
@@ -98,16 +98,16 @@ def test_what_offers_no_tool_is_told(tmp_path, text, named, told):
     assert told in str(caught.value)
 
 
-def test_a_name_that_is_not_there(shop):
-    """A wrong name is told with the closest right one, of ours with the collections, too."""
+def test_unknown_name_suggests_the_closest(shop):
+    """An unknown name raises an error that suggests the closest name."""
     with pytest.raises(UnknownTool, match=r"shop.py: .*Did you mean 'price'\?"):
         tool_named(f"{shop}:prise")
     with pytest.raises(UnknownTool, match=r"Did you mean 'core'\?\n.*The collections are: core, .* FILE\.py"):
         tools_named(["cor"])
 
 
-def test_a_model_uses_them(command, shop):
-    """`-t FILE.py` gives a model what the file offers, judged as all tools are."""
+def test_model_calls_tools_of_a_file(command, shop):
+    """`-t FILE.py` offers the tools of a file to the model, subject to the same policy."""
     asked = [call("price", order={"lines": ["a", "b"]}), call("pay", euros=10), say("Ten.")]
     with FakeServer(*asked) as server:
         out, err, code = command("-t", str(shop), "--no-session", "What is it?", server=server)
@@ -127,8 +127,8 @@ def test_one_is_run_and_explained(command, shop):
     assert command("explain", f"{shop}:pay", "3")[0].startswith("ask: ")
 
 
-def test_a_tool_of_the_provider_is_named(command):
-    """`-t hosted:web_search` is the provider's own, judged and explained like others; nobody here can run it."""
+def test_hosted_tool_is_selected(command):
+    """`-t hosted:web_search` selects a hosted tool, which cannot be run locally."""
     assert [(each.name, each.spec.hosted) for each in tools_named(["core", "hosted:web_search"])][-1] == (
         "web_search",
         {"type": "web_search"},
@@ -178,8 +178,8 @@ def test_servers_of_a_file(command, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["shop", "shop:price"])
 @pytest.mark.parametrize("asked", [tool_named, lambda name: tools_named([name])])
-def test_a_module_is_meant_as_its_file(shop, monkeypatch, name, asked):
-    """Who names a program as Python imports it is told how it is named here."""
+def test_module_name_suggests_its_file(shop, monkeypatch, name, asked):
+    """A module name raises an error that suggests the file name."""
     monkeypatch.chdir(shop.parent)
     with pytest.raises(UnknownTool, match=r"Did you mean shop\.py(:price)?\?$"):
         asked(name)
@@ -187,14 +187,14 @@ def test_a_module_is_meant_as_its_file(shop, monkeypatch, name, asked):
         asked(f"work{name}")
 
 
-def test_what_to_look_at_is_named_as_it_was(shop, command):
-    """A call that came to nothing is told with a command that shows this very tool."""
+def test_failed_call_suggests_tools_show(shop, command):
+    """A failed call suggests `agentkit tools show` with the same tool reference."""
     _, told, code = command("tools", "run", f"{shop}:price", "order=5")
     assert (code, f"agentkit tools show {shop}:price" in told) == (2, True)
 
 
-def test_a_tool_of_the_provider_that_a_file_declares_is_offered(tmp_path):
-    """It stands among the functions of the file, unless its name begins with an underscore."""
+def test_hosted_tool_in_a_file_is_offered(tmp_path):
+    """A hosted tool in a file is offered unless its name starts with an underscore."""
     file = tmp_path / "shop.py"
     file.write_text(
         "from agentkit.tools.hosted import HostedTool\n"

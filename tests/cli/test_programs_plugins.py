@@ -71,8 +71,8 @@ def test_providers_and_commands_of_a_plugin_are_used_by_name(installed, process)
     assert (code, out.startswith("20")) == (0, True)
 
 
-def test_a_tool_of_a_plugin_stands_in_the_manifest(installed, process, tmp_path):
-    """The manifest of an agent lists the plugin that offers a tool, and its level."""
+def test_manifest_lists_the_plugin_of_a_tool(installed, process, tmp_path):
+    """The manifest of an agent lists the plugin of a tool and its safety level."""
     program = tmp_path / "work/bot.py"
     program.write_text(
         "from agentkit import Agent\nfrom agentkit.tools.plugins import plugin_tools\n"

@@ -13,5 +13,5 @@ def test_kinds_of_files():
 
 
 def test_money():
-    """What was spent is said in money where its price is known."""
+    """money() returns the cost if the price is known."""
     assert money(Usage(10, 1, requests=1, tariff=Tariff("ollama", "mine", price=Price(2, 0)))) == "≈ $0.000020 (given)"

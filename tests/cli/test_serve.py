@@ -17,7 +17,7 @@ from agentkit.testing import FakeServer
 
 @pytest.fixture
 def serving(spawn, tmp_path):
-    """Start `agentkit serve ARGUMENTS` on a free port; gives the process and the line that tells its address."""
+    """Start `agentkit serve ARGUMENTS` on a free port; return the process and its first output line."""
     started = []
 
     def start(*arguments, server=None, **options):
@@ -32,7 +32,7 @@ def serving(spawn, tmp_path):
 
 
 def get(url, token, document=None, **headers):
-    """What is answered to a request with this token."""
+    """Return the JSON response to a request with this token."""
     origin, slash, path = url.removeprefix("http://").partition("/")
     host, _, port = origin.rpartition(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=30)
@@ -63,8 +63,8 @@ def test_the_agent_is_served_until_interrupted(serving):
     assert token not in err
 
 
-def test_a_token_of_ones_own_is_not_printed(serving):
-    """A token that was chosen opens the server and is printed nowhere."""
+def test_chosen_token_is_not_printed(serving):
+    """A token given with --token is accepted, and not printed."""
     with FakeServer() as model:
         process, address = serving("--token", "my-own-token-of-sixteen", "--session", "trip", server=model)
         assert address.endswith("/")
@@ -74,8 +74,8 @@ def test_a_token_of_ones_own_is_not_printed(serving):
     assert "my-own-token" not in out + err
 
 
-def test_an_agent_in_a_file_is_served(serving, tmp_path):
-    """`--agent` serves what a file describes, under its name; flags say what its file leaves open."""
+def test_agent_in_a_file_is_served(serving, tmp_path):
+    """`--agent` serves the agent of a file; flags apply to settings that the file omits."""
     (tmp_path / "clerk.txt").write_text("tools: calculator\n\nYou are a clerk.\n")
     with FakeServer() as model:
         flags = ("--agent", "clerk.txt", "--safety", "safe", "--limit", "tool_calls=3", "-m", "any")
@@ -89,8 +89,8 @@ def test_an_agent_in_a_file_is_served(serving, tmp_path):
     )
 
 
-def test_a_model_that_the_file_names_is_asked(serving, tmp_path):
-    """A model that the agent's file names is taken, unless a flag names another."""
+def test_model_of_the_agent_file_is_used(serving, tmp_path):
+    """The model named in the agent's file is used."""
     (tmp_path / "clerk.txt").write_text("model: special\n\nYou are a clerk.\n")
     with FakeServer() as model:
         _, address = serving("--agent", "clerk.txt", server=model)
@@ -108,8 +108,8 @@ def test_other_machines_are_let_in_only_with_a_chosen_token(typed_line, host):
     assert "AGENTKIT_TOKEN=" in err
 
 
-def test_who_lets_others_in_is_warned(serving):
-    """With a chosen token others are let in, with a warning that nothing is encrypted."""
+def test_serving_other_hosts_warns(serving):
+    """Serving other hosts works with a chosen token and warns about unencrypted traffic."""
     with FakeServer() as model:
         process, address = serving(
             "--host", "0.0.0.0", "--allow-host", "box.example.com", "--token", "chosen-token-of-16", server=model
@@ -122,8 +122,8 @@ def test_who_lets_others_in_is_warned(serving):
     assert "all traffic, including the token, is unencrypted" in err
 
 
-def test_the_environment_may_hold_the_token(typed_line, monkeypatch):
-    """AGENTKIT_TOKEN is a chosen token, too: one that is too short is refused like any other."""
+def test_token_from_the_environment(typed_line, monkeypatch):
+    """AGENTKIT_TOKEN sets the token, which is rejected if it is too short."""
     with FakeServer() as model:
         monkeypatch.setenv("AGENTKIT_TOKEN", "short")
         _, err, code = typed_line("serve", server=model)
@@ -145,15 +145,15 @@ def test_the_environment_may_hold_the_token(typed_line, monkeypatch):
         (["question"], "unexpected"),
     ],
 )
-def test_wrong_options_are_explained(typed_line, arguments, words):
-    """A wrong option ends with 2 and says what is wrong."""
+def test_invalid_option_exits_with_2(typed_line, arguments, words):
+    """An invalid option is reported and exits with code 2."""
     with FakeServer() as model:
         _, err, code = typed_line("serve", *arguments, server=model)
     assert (code, words in err) == (2, True), err
 
 
 def test_what_does_not_count_is_told(serving, tmp_path):
-    """What a project's file may not say without being trusted is told before anything is served."""
+    """Ignored settings of an untrusted project are reported when the server starts."""
     (tmp_path / "agentkit.toml").write_text('model = "theirs"\n')
     with FakeServer() as model:
         process, address = serving("-m", "any", server=model)
@@ -163,15 +163,15 @@ def test_what_does_not_count_is_told(serving, tmp_path):
     assert "is not trusted" in err
 
 
-def test_without_a_key_nothing_is_served(typed_line):
-    """Without a model to ask the server does not start, and says what is missing."""
+def test_server_does_not_start_without_a_key(typed_line):
+    """Without a configured model, the server does not start and reports the missing key."""
     out, err, code = typed_line("serve", "--port", "0")
     assert (out, code) == ("", 2)
     assert "No API key found" in err
 
 
-def test_a_port_that_is_taken_is_named(typed_line):
-    """A port that somebody has, and an address that is none, are told with what to do."""
+def test_port_in_use_is_an_error(typed_line):
+    """A port in use or an invalid host is an error with a remedy."""
     with socket.create_server(("127.0.0.1", 0)) as taken, FakeServer() as model:
         port = taken.getsockname()[1]
         _, err, code = typed_line("serve", "--port", port, server=model)
@@ -194,8 +194,8 @@ def test_without_the_extra_the_command_that_installs_it_is_named():
     assert install_command("serve") in done.stderr
 
 
-def test_the_command_is_listed(typed_line):
-    """The command stands in the help, and its own help shows how a client is set up."""
+def test_command_is_listed_in_the_help(typed_line):
+    """The command appears in the help, and its own help shows a base URL for clients."""
     out, _, _ = typed_line("--help")
     assert re.search(r"^  serve ", out, re.MULTILINE)
     out, _, _ = typed_line("serve", "--help")

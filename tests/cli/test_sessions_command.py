@@ -14,7 +14,7 @@ from agentkit.sessions.store import SessionEntry
 
 @pytest.fixture
 def trip():
-    """A session that is kept."""
+    """A stored session."""
     session = Session.open(name="trip")
     session.append([UserMessage("Where to?"), AssistantMessage("To \x1b[31mHanoi.")])
     return session
@@ -28,14 +28,14 @@ def test_sessions_are_listed(typed_line, trip):
     assert (entry["name"], entry["runs"], entry["entries"]) == ("trip", 1, 2)
 
 
-def test_no_session_is_told(typed_line):
-    """Where none is kept, it is said how to begin one."""
+def test_list_without_sessions(typed_line):
+    """Without a stored session, `list` reports this on stderr."""
     out, err, code = typed_line("sessions", "list")
     assert (out, code, "No session is stored yet" in err) == ("", 0, True)
 
 
 def test_a_session_is_shown(typed_line, trip):
-    """`show` has what was said, without what could trick a terminal; `--json` has the entries."""
+    """`show` prints the messages without escape sequences; `--json` prints the entries."""
     out = typed_line("sessions", "show", "trip")[0]
     assert "user: Where to?" in out
     assert "\x1b" not in out
@@ -62,8 +62,8 @@ def test_a_session_is_carried_to_another_place(typed_line, trip, tmp_path):
 
 
 @pytest.mark.parametrize("command", [["show"], ["delete", "-y"], ["export"]])
-def test_a_session_that_there_is_not_is_told(command, typed_line, trip):
-    """An unknown name is told, with the closest that there is."""
+def test_unknown_session_suggests_the_closest(command, typed_line, trip):
+    """An unknown session name is an error that suggests the closest name."""
     words = ["x.jsonl"] if command == ["export"] else []
     _, err, code = typed_line("sessions", command[0], "tripp", *words, *command[1:])
     assert (code, err) == (1, "Error: No session is named 'tripp'.\nDid you mean 'trip'?\n")

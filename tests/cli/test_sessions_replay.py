@@ -16,7 +16,7 @@ print(LLM().chat(question), sys.argv[1:], __name__)
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with a program, a module beside it, and the cassette of a run of it."""
+    """A folder with a program, a module, and a cassette of a run."""
     with record(tmp_path / "trip.cassette"):
         ScriptedLLM("Hello.").chat("Hi.")
     (tmp_path / "beside.py").write_text("question = 'Hi.'\n")
@@ -43,13 +43,13 @@ def test_recorded_runs_are_played(command, cassette):
 
 
 def test_a_program_runs_without_a_key(process, folder):
-    """A program is run as Python runs it, with its arguments and what lies beside it, on the recorded answers."""
+    """A program runs with its arguments and local modules on the recorded answers, without a key."""
     out, err, code = replay(process, folder, "--fast", "-h")
     assert (out, err, code) == ("Hello. ['--fast', '-h'] __main__\n", "", 0)
 
 
-def test_a_changed_program_is_told(command, folder):
-    """A program that asks something else fails with what differs, and one that asks nothing with what is left."""
+def test_changed_program_fails_with_the_difference(command, folder):
+    """A program that sends another request, or leaves recorded ones unused, fails with the difference."""
     _, err, code = replay(command, folder, program="from agentkit import LLM\nLLM().chat('Bye.')\n")
     assert (code, "+user: Bye." in err, "Traceback" in err) == (1, True, False)
     _, err, code = replay(command, folder, program="pass")
@@ -75,8 +75,8 @@ def test_the_end_of_a_program_is_the_end_of_the_command(command, folder, ending,
         ("Buy milk.", ", line 1\n    Buy milk.", "SyntaxError: invalid syntax"),
     ],
 )
-def test_what_a_program_raises_is_told_as_python_does(command, folder, program, first, last):
-    """The traceback begins in the program, not in the command that runs it."""
+def test_traceback_starts_in_the_program(command, folder, program, first, last):
+    """The traceback of a program starts in the program."""
     _, err, code = replay(command, folder, program=program)
     lines = err.splitlines()
     told = next(index for index, line in enumerate(lines) if line.startswith("  File"))
@@ -84,7 +84,7 @@ def test_what_a_program_raises_is_told_as_python_does(command, folder, program, 
     assert (lines[-1], code) == (last, 1)
 
 
-def test_a_program_that_is_not_there_is_told(command, folder):
-    """A program that does not exist is a mistake on the command line."""
+def test_missing_program_is_a_usage_error(command, folder):
+    """A missing program is a usage error."""
     _, err, code = command("replay", str(folder / "trip.cassette"), "no_such.py")
     assert (code, "no_such.py" in err) == (2, True)

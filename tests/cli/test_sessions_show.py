@@ -14,23 +14,23 @@ def test_a_page_is_written(command, cassette, tmp_path):
     assert (tmp_path / "page.html").stat().st_mode & 0o777 == 0o600
 
 
-def test_what_is_no_cassette_is_told(command, tmp_path):
-    """A missing cassette and a file that is not a cassette are errors; the first says how to record one."""
+def test_invalid_cassette_is_an_error(command, tmp_path):
+    """A missing file or a file that is not a cassette is an error."""
     _, err, code = command("show", str(tmp_path / "none"))
     assert (code, "none does not exist." in err, "Record it first" in err) == (1, True, True)
     (tmp_path / "other").write_text("hello\n")
     assert "not a cassette" in command("show", str(tmp_path / "other"))[1]
 
 
-def test_a_page_that_cannot_be_written_is_told(process, cassette, tmp_path):
-    """A folder that is not there is an error, no traceback."""
+def test_unwritable_page_is_an_error(process, cassette, tmp_path):
+    """An HTML page in a missing folder is an error without a traceback."""
     _, err, code = process("show", str(cassette), "--html", str(tmp_path / "none" / "page.html"))
     assert code == 1
     assert err.startswith("Error: ")
 
 
-def test_runs_are_told_in_the_order_in_which_they_began(cassette):
-    """Each run has its prompt, its steps in order, its usage and its end; what no run told of comes by itself."""
+def test_runs_are_returned_in_order(cassette):
+    """Runs are returned in the order they started; events outside of a run form a separate story."""
     helper, attacker, outside, inner = stories(recorded(cassette)[1])
     assert [run.agent for run in (helper, outside, inner)] == ["helper", "", "worker"]
     assert [type(step) for step in helper.steps] == [StoryMoment, CallStory, CallStory, CallStory, StoryMoment]
@@ -42,16 +42,16 @@ def test_runs_are_told_in_the_order_in_which_they_began(cassette):
     assert (outside.answer, outside.began <= outside.ended) == ("Good.", True)
 
 
-def test_a_request_tells_what_was_new(cassette):
-    """Of what a model was sent, the messages that it had not been sent before are told."""
+def test_request_contains_its_new_messages(cassette):
+    """A request contains the messages that were not in the previous request."""
     helper, *_ = stories(recorded(cassette)[1])
     first, last = helper.steps[0], helper.steps[-1]
     assert [len(first.request.messages), len(first.new)] == [1, 1]
     assert [len(last.request.messages), len(last.new)] == [5, 4]
 
 
-def test_a_call_is_told_from_the_wish_to_the_result(cassette):
-    """A call has its judgment, what a person said and after how long, its result and how long it ran."""
+def test_call_contains_decision_result_and_duration(cassette):
+    """A call contains its decision, approval, waiting time, result and duration."""
     helper, *_ = stories(recorded(cassette)[1])
     calculator, write, shell = helper.tool_calls
     assert (calculator.seconds, calculator.judgment.rule, calculator.waited) == (1.5, "level", None)

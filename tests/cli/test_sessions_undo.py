@@ -5,8 +5,8 @@ import re
 from agentkit.settings import state_folder
 
 
-def test_what_a_process_wrote_is_undone_by_another(command, tmp_path, monkeypatch):
-    """A file that a tool wrote is shown as a difference, and gone again after an undo."""
+def test_undo_from_another_process(command, tmp_path, monkeypatch):
+    """A file written in one process is shown as a diff and removed by `undo` in another."""
     monkeypatch.chdir(tmp_path)
     _, err, code = command("tools", "run", "write_file", "path=note.txt", "content=hello")
     assert (code, err) == (0, "")
@@ -21,15 +21,15 @@ def test_what_a_process_wrote_is_undone_by_another(command, tmp_path, monkeypatc
     assert not (tmp_path / "note.txt").exists()
 
 
-def test_nothing_to_undo_is_said(command):
-    """Without changes an undo fails and says why."""
+def test_undo_without_changes_is_an_error(command):
+    """`undo` without changes is an error (exit code 1)."""
     out, err, code = command("undo")
     assert (code, out) == (1, "")
     assert "nothing to undo" in err
 
 
-def test_changes_elsewhere_are_named(command, tmp_path, monkeypatch):
-    """In a folder without changes it is said which command takes back those of the latest run elsewhere."""
+def test_undo_suggests_changes_in_another_folder(command, tmp_path, monkeypatch):
+    """`undo` in a folder without changes suggests the command that undoes the latest run elsewhere."""
     for name in ("here", "there"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "there")
@@ -42,8 +42,8 @@ def test_changes_elsewhere_are_named(command, tmp_path, monkeypatch):
     assert not (tmp_path / "there/note.txt").exists()
 
 
-def test_undo_refuses_what_was_changed_since(command, tmp_path, monkeypatch):
-    """A file that somebody changed after the tool is left as it is."""
+def test_undo_rejects_files_changed_since(command, tmp_path, monkeypatch):
+    """`undo` does not revert a file that was changed after the tool wrote it."""
     monkeypatch.chdir(tmp_path)
     command("tools", "run", "write_file", "path=note.txt", "content=hello")
     (tmp_path / "note.txt").write_text("mine")
@@ -53,8 +53,8 @@ def test_undo_refuses_what_was_changed_since(command, tmp_path, monkeypatch):
     assert (tmp_path / "note.txt").read_text() == "mine"
 
 
-def test_damaged_record_is_named_and_passed_over(command, tmp_path, monkeypatch):
-    """A record that cannot be read is told on the error stream, and the others are listed and undone."""
+def test_damaged_record_is_skipped(command, tmp_path, monkeypatch):
+    """A damaged record is reported and skipped; the others are listed and undone."""
     monkeypatch.chdir(tmp_path)
     command("tools", "run", "write_file", "path=note.txt", "content=hello")
     (state_folder() / "journal/1~x.journal").write_text('{"run":"x","sizes":[]}\n\n')
@@ -66,8 +66,8 @@ def test_damaged_record_is_named_and_passed_over(command, tmp_path, monkeypatch)
     assert (code, "1~x.journal" in err, (tmp_path / "note.txt").exists()) == (0, True, False)
 
 
-def test_difference_hides_secrets(command, tmp_path, monkeypatch):
-    """What a run wrote is shown without keys."""
+def test_diff_redacts_secrets(command, tmp_path, monkeypatch):
+    """Keys are redacted in the diff of a run."""
     monkeypatch.chdir(tmp_path)
     token = f"ghp_{'a1' * 20}"
     command("tools", "run", "write_file", "path=note.txt", f"content=token {token}")

@@ -42,8 +42,8 @@ def test_flag_environment_project_user_default(monkeypatch, own_user_file, proje
     assert settings_here({"safety": SafetyLevel.SAFE, "model": None}).values["safety"].source == "the command line"
 
 
-def test_a_wrong_variable_is_named(monkeypatch):
-    """A variable that cannot be right says which it is."""
+def test_invalid_variable_is_named(monkeypatch):
+    """An invalid variable raises an error with its name."""
     monkeypatch.setenv("AGENTKIT_SAFETY", "high")
     with pytest.raises(ConfigError, match=r"AGENTKIT_SAFETY is invalid\. 'high' is not"):
         settings_here()
@@ -81,8 +81,8 @@ def test_a_project_may_not_send_keys_elsewhere_or_allow_more(text, said, project
     assert said in str(caught.value)
 
 
-def test_an_untrusted_project_narrows(own_user_file, project):
-    """What a project says unasked can only narrow; the rest does not count, and that is told."""
+def test_untrusted_project_can_only_restrict(own_user_file, project):
+    """An untrusted project can only restrict settings; its other settings are ignored and reported."""
     own_user_file('tools = ["core"]\nsafety = "safe"\n[limits]\ncost = 1.0\n')
     project(
         'model = "gpt-6"\nsession = "diary"\ninstruction = "Obey."\ntools = ["calculator", "run_shell"]\n'
@@ -104,8 +104,8 @@ def test_an_untrusted_project_narrows(own_user_file, project):
     assert "agentkit config trust" in note
 
 
-def test_an_untrusted_project_traces_nothing(project):
-    """A project that nobody trusts cannot have runs written into a file of its choice."""
+def test_trace_of_an_untrusted_project_is_ignored(project):
+    """The trace setting of an untrusted project is ignored and reported."""
     project('trace = "elsewhere.jsonl"')
     found = settings_here()
     assert found.of("trace") is None
@@ -118,8 +118,8 @@ def test_a_project_that_narrows_needs_no_trust(project):
     assert settings_here().notes == ()
 
 
-def test_a_trusted_project_says_more(folder, project):
-    """Once trusted, a project names model, session, instruction and its own tools and limits."""
+def test_trusted_project_settings_apply(folder, project):
+    """A trusted project sets the model, session, instruction and limits."""
     project('model = "gpt-6"\nsession = "work"\ninstruction = "Be brief."\nlimits = { seconds = 9000 }\n')
     trust(project_file(folder))
     found = settings_here()
@@ -135,8 +135,8 @@ def test_a_trusted_project_says_more(folder, project):
         ({"model": "vllm:other"}, ("vllm", "other")),
     ],
 )
-def test_who_names_another_place_means_it_alone(flags, place, own_user_file, monkeypatch):
-    """A model's name alone stays with the provider that is set; one with a provider leaves all other settings of it."""
+def test_model_with_a_provider_overrides_the_provider(flags, place, own_user_file, monkeypatch):
+    """A model name uses the configured provider; a name with a provider overrides it."""
     monkeypatch.setenv("GROQ_API_KEY", "k")
     own_user_file('provider = "groq"\nmodel = "mine"\n')
     llm = settings_here(flags).llm()
@@ -167,8 +167,8 @@ def test_the_offline_model_needs_no_model(own_user_file):
     assert (found.of("model"), found.of("base_url"), found.of("provider")) == (None, None, "offline")
 
 
-def test_the_offline_model_stands_in_for_none_that_was_named(monkeypatch):
-    """A model named on the command line is asked, or refused when a variable names the offline model."""
+def test_offline_variable_rejects_a_named_model(monkeypatch):
+    """A model name without a provider raises an error if a variable selects the offline model."""
     monkeypatch.setenv("AGENTKIT_PROVIDER", "offline")
     with pytest.raises(
         ConfigError, match=r"'gpt-5.4-mini' cannot be used: AGENTKIT_PROVIDER selects.*openai:gpt-5.4-mini"
@@ -180,8 +180,8 @@ def test_the_offline_model_stands_in_for_none_that_was_named(monkeypatch):
     assert settings_here({"model": "offline"}).llm().describe().provider == "offline"
 
 
-def test_an_agents_file_whose_model_does_not_answer_is_told(tmp_path, monkeypatch):
-    """Where a variable names the offline model, it is told that the model of an agent's file does not answer."""
+def test_offline_variable_overriding_a_file_is_reported(tmp_path, monkeypatch):
+    """A note reports that the offline model is used instead of the model of an agent's file."""
     file = tmp_path / "clerk.txt"
     file.write_text("name: Clerk\nmodel: gpt-5.4-mini\n\nBe kind.")
     monkeypatch.setenv("AGENTKIT_PROVIDER", "offline")
@@ -190,8 +190,8 @@ def test_an_agents_file_whose_model_does_not_answer_is_told(tmp_path, monkeypatc
     assert settings_here({"provider": "offline"}, file).notes == ()
 
 
-def test_the_environment_comes_before_files(own_user_file, monkeypatch):
-    """A provider in the environment is asked instead of the one in a file."""
+def test_environment_overrides_files(own_user_file, monkeypatch):
+    """A model in the environment overrides the endpoint in a file."""
     own_user_file('base_url = "http://127.0.0.1:1/v1"\n')
     monkeypatch.setenv("AGENTKIT_MODEL", "ollama:qwen3")
     llm = settings_here().llm()
@@ -220,8 +220,8 @@ def test_tools_are_those_named(own_user_file):
     assert settings_here().tools.names == ("calculator", "web_search", "fetch_url", "wikipedia")
 
 
-def test_the_file_of_an_agent_comes_after_flags(monkeypatch, folder, own_user_file):
-    """What an agent's file says comes before variables and other files; what it leaves open is theirs."""
+def test_agent_file_precedence(monkeypatch, folder, own_user_file):
+    """An agent's file overrides variables and other files, and flags override the agent's file."""
     own_user_file('safety = "safe"\ntools = "web"\n[limits]\ncost = 1.0\nseconds = 9\n')
     monkeypatch.setenv("AGENTKIT_INSTRUCTION", "Of the environment.")
     path = folder / "clerk.txt"
@@ -236,7 +236,7 @@ def test_the_file_of_an_agent_comes_after_flags(monkeypatch, folder, own_user_fi
 
 
 @pytest.mark.parametrize(("said", "session"), [("", None), ("session: none\n", "")])
-def test_an_agent_in_a_file_is_asked_in_a_session_like_any_other(folder, said, session):
-    """On the command line each question has a session of its own, unless the file names one, or wants none kept."""
+def test_session_setting_of_an_agent_file(folder, said, session):
+    """An agent's file has no session setting by default; `session: none` disables storing."""
     (folder / "clerk.txt").write_text(f"{said}name: Clerk\n\nYou are a clerk.\n")
     assert settings_here(None, folder / "clerk.txt").of("session") == session

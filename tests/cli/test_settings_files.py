@@ -9,18 +9,18 @@ from agentkit.cli.settings import current_folder, project_file, user_file
 from agentkit.errors import ConfigError
 
 
-def test_no_file_says_nothing(tmp_path):
-    """A user file that is not there sets nothing."""
+def test_missing_user_file_has_no_values(tmp_path):
+    """A missing user file has no values."""
     assert user_file(tmp_path / "config.toml").values == {}
 
 
-def test_home_that_is_no_folder_says_nothing():
-    """A service whose home is /dev/null has no settings of its own."""
+def test_home_that_is_not_a_folder_has_no_settings():
+    """A user file below a path that is not a folder has no values."""
     assert user_file(Path("/dev/null/.config/agentkit/config.toml")).values == {}
 
 
-def test_folder_that_was_removed_is_told(tmp_path, monkeypatch):
-    """A command in a folder that is gone says so."""
+def test_removed_current_folder_raises(tmp_path, monkeypatch):
+    """current_folder() raises an error if the folder was removed."""
     gone = tmp_path / "gone"
     gone.mkdir()
     monkeypatch.chdir(gone)
@@ -49,16 +49,16 @@ def test_a_pyproject_without_our_table_is_passed_over(text, tmp_path):
     assert found is None or found.path.parent != tmp_path
 
 
-def test_a_broken_pyproject_of_somebody_else_is_no_concern(tmp_path):
-    """A pyproject.toml that cannot be read and does not mention us stops nobody."""
+def test_unrelated_invalid_pyproject_is_ignored(tmp_path):
+    """An invalid pyproject.toml that does not mention agentkit is ignored."""
     (tmp_path / "pyproject.toml").write_text("= broken")
     found = project_file(tmp_path)
     assert found is None or found.path.parent != tmp_path
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
-def test_a_file_of_another_user_is_none(tmp_path):
-    """Who may write into a folder above decides nothing: a file that belongs to another user does not count."""
+def test_file_of_another_user_is_ignored(tmp_path):
+    """A project file that belongs to another user is ignored."""
     path = tmp_path / "agentkit.toml"
     path.write_text('session = "x"\n')
     os.chown(path, 12345, -1)
@@ -83,8 +83,8 @@ def test_a_file_of_another_user_is_none(tmp_path):
         ('"mo\\u0064le" = 5\n', "agentkit.toml: No setting is named 'modle'."),
     ],
 )
-def test_a_wrong_file_names_file_and_line(text, said, tmp_path):
-    """A mistake in a file is told with the file, the line, and the closest key; a secret's value is not shown."""
+def test_invalid_file_reports_file_and_line(text, said, tmp_path):
+    """An invalid file raises an error with the file and the line, without secret values."""
     (tmp_path / "agentkit.toml").write_text(text)
     with pytest.raises(ConfigError) as caught:
         project_file(tmp_path)
@@ -92,14 +92,14 @@ def test_a_wrong_file_names_file_and_line(text, said, tmp_path):
     assert "sk-secret" not in str(caught.value)
 
 
-def test_a_file_that_is_not_text_is_told(tmp_path):
-    """A file that is not UTF-8 is no TOML."""
+def test_file_that_is_not_utf8_raises(tmp_path):
+    """A file that is not valid UTF-8 raises an error."""
     (tmp_path / "config.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigError, match="is not valid TOML: 'utf-8' codec"):
         user_file(tmp_path / "config.toml")
 
 
-def test_a_folder_in_the_place_of_the_file_is_told(tmp_path):
-    """What cannot be read is an error that says why."""
+def test_folder_in_place_of_the_file_raises(tmp_path):
+    """A folder in place of the file raises an error."""
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         user_file(tmp_path)

@@ -20,8 +20,8 @@ from agentkit.errors import ConfigError
         ("limits", {"cost": 1, "seconds": False}, {"cost": 1, "seconds": None}),
     ],
 )
-def test_a_setting_is_read(key, given, value):
-    """Files say lists and tables, variables the same in one text; false means nothing, or no limit."""
+def test_settings_are_parsed(key, given, value):
+    """Lists and tables are parsed from files and variables; false disables a setting."""
     assert KEYS[key](given) == value
 
 
@@ -40,8 +40,8 @@ def test_a_setting_is_read(key, given, value):
         ("limits", {"cost": -1}, "The limit cost takes a number above 0"),
     ],
 )
-def test_a_wrong_setting_is_refused(key, given, said):
-    """What a setting cannot be is refused, with what it can be."""
+def test_invalid_value_is_rejected(key, given, said):
+    """An invalid value is rejected with an error that describes the valid values."""
     with pytest.raises(ConfigError) as caught:
         KEYS[key](given)
     assert said in str(caught.value)
@@ -56,8 +56,8 @@ def test_a_wrong_setting_is_refused(key, given, said):
         ("unknown_price=free", ("unknown_price", "free")),
     ],
 )
-def test_a_limit_is_a_name_and_a_number(word, limit):
-    """A limit is written as NAME=NUMBER, and `none` is no limit."""
+def test_limit_syntax(word, limit):
+    """A limit is written as NAME=NUMBER; `none` disables it."""
     assert limit_of(word) == limit
 
 
@@ -77,6 +77,6 @@ def test_a_wrong_limit_says_how_it_is_written(word, said):
     assert said in str(caught.value)
 
 
-def test_a_name_like_none_has_no_hint():
-    """Where nothing is close, only what there is is said."""
+def test_unknown_name_without_a_close_match():
+    """A name without a close match lists the known names and suggests none."""
     assert unknown("setting", "xyz", ("model", "tools")) == "No setting is named 'xyz'. Known: model, tools."

@@ -10,7 +10,7 @@ from agentkit.errors import ConfigError
 
 
 def test_trust_holds_until_the_file_changes(tmp_path):
-    """A trusted file is trusted with the content that it had; others stay trusted beside it."""
+    """A changed file is no longer trusted; its trusted content remains trusted."""
     path = tmp_path / "agentkit.toml"
     path.write_text('session = "x"\n')
     first = project_file(tmp_path)
@@ -23,8 +23,8 @@ def test_trust_holds_until_the_file_changes(tmp_path):
 
 
 @pytest.mark.parametrize("kept", ["no JSON", "[]"])
-def test_what_cannot_be_read_trusts_nothing(kept, tmp_path):
-    """A damaged list of trusted files trusts none, and is written anew."""
+def test_damaged_trust_list_trusts_nothing(kept, tmp_path):
+    """A damaged list of trusted files trusts no file, and is replaced."""
     (tmp_path / "agentkit.toml").write_text('session = "x"\n')
     state = Path(os.environ["AGENTKIT_STATE"])
     state.mkdir(parents=True, exist_ok=True)
@@ -35,8 +35,8 @@ def test_what_cannot_be_read_trusts_nothing(kept, tmp_path):
     assert is_trusted(file)
 
 
-def test_trust_that_cannot_be_kept_is_an_error(tmp_path, monkeypatch):
-    """Where nothing can be written, the user is told."""
+def test_unwritable_trust_list_raises(tmp_path, monkeypatch):
+    """trust() raises an error if the list cannot be written."""
     (tmp_path / "agentkit.toml").write_text('session = "x"\n')
     monkeypatch.setenv("AGENTKIT_STATE", str(tmp_path / "agentkit.toml"))
     with pytest.raises(ConfigError, match="cannot be written"):

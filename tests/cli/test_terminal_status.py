@@ -14,13 +14,13 @@ class Screen(io.StringIO):
         self.written = threading.Event()
 
     def flush(self):
-        """What was written is seen."""
+        """Signal that text was written."""
         super().flush()
         self.written.set()
 
 
-def test_the_line_appears_and_goes(monkeypatch):
-    """The line says what is going on, cleaned and cut to the terminal, and is erased when it ends."""
+def test_status_line_is_shown_and_erased(monkeypatch):
+    """The status line is cleaned, cut to the terminal width, and erased at the end."""
     monkeypatch.setenv("COLUMNS", "20")
     screen = Screen()
     with StatusLine(screen, after_seconds=0) as status:
@@ -32,8 +32,8 @@ def test_the_line_appears_and_goes(monkeypatch):
     assert "\x1b[31m" not in text
 
 
-def test_what_is_quick_is_not_mentioned():
-    """What ends before its time is never shown; one thing follows another."""
+def test_short_activity_is_not_shown():
+    """An activity that ends before the delay is not shown."""
     screen = Screen()
     with StatusLine(screen, after_seconds=600) as status:
         status.show("one")
@@ -43,8 +43,8 @@ def test_what_is_quick_is_not_mentioned():
     assert screen.getvalue() == ""
 
 
-def test_without_a_terminal_nothing_is_shown():
-    """Where there is no stream, nothing is begun."""
+def test_no_thread_without_a_stream():
+    """Without a stream, no thread is started."""
     before = threading.active_count()
     with StatusLine(None, after_seconds=600) as status:
         status.show("one")

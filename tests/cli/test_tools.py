@@ -68,8 +68,8 @@ def test_a_tool_runs_without_a_model(arguments, out, capsys):
     assert bool(shown.err) is not bool(out)
 
 
-def test_a_failure_speaks_of_arguments_only_where_they_are_wrong(capsys):
-    """Who calls a tool rightly and gets an error is not sent to its parameters; who calls it wrongly is."""
+def test_only_invalid_arguments_suggest_tools_show(capsys):
+    """Only invalid arguments suggest `agentkit tools show`; other tool errors do not."""
     assert run(["tools", "run", "read_file", "path=nosuch"]) == 1
     assert capsys.readouterr().err == "Error: 'nosuch' does not exist.\n"
     assert run(["tools", "run", "calculator"]) == 2
@@ -86,8 +86,8 @@ def test_a_result_as_json_has_status_and_decision(capsys):
     assert document["seconds"] >= 0
 
 
-def test_wrong_arguments_fail_and_are_named(capsys):
-    """An unknown argument is named, with those the tool has; a variable or a comparison in a text is none."""
+def test_unknown_argument_is_reported(capsys):
+    """An unknown argument is an error that lists the parameters; "=" in plain text is accepted."""
     assert run(["tools", "run", "calculator", "expr=2+2"]) == 2
     assert "calculator has no parameter 'expr'.\nIts parameters are: expression." in capsys.readouterr().err
     for text in ("text=a=b", "a==b", "LANG=C", "a b=c"):
@@ -103,8 +103,8 @@ def test_wrong_arguments_fail_and_are_named(capsys):
         (ToolResult("t", "failed", "", error="No.", decision=Decision("deny", "bad-arguments", "None given.")), 2),
     ],
 )
-def test_a_refusal_has_an_exit_code_of_its_own(result, code):
-    """A call that a judge denied exits with 4, one that failed with 1, one whose arguments make no sense with 2."""
+def test_exit_codes(result, code):
+    """Denied calls exit with 4, failed calls with 1, and calls with invalid arguments with 2."""
     assert exit_code(result) == code
 
 

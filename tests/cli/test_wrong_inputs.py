@@ -92,7 +92,7 @@ ROWS = [
 
 
 def test_wrong_inputs(subtests, typed_line, tmp_path):
-    """Each of seventy wrong inputs fails before a model is asked, with one line on what is wrong, and a remedy."""
+    """Each invalid input fails with an error on the first line and a remedy."""
     (tmp_path / "dir").mkdir()
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
@@ -106,8 +106,8 @@ def test_wrong_inputs(subtests, typed_line, tmp_path):
             assert "Traceback" not in err
 
 
-def test_a_missing_key_names_commands(typed_line):
-    """Without a key, the question, `models` and `doctor` name commands, not what a program would write."""
+def test_missing_key_suggests_commands(typed_line):
+    """Without a key, the question, `models` and `doctor` suggest `agentkit keys set`."""
     for words in (["hi"], ["models"], ["doctor"]):
         out, err, _ = typed_line(*words)
         shown = " ".join(f"{out}{err}".split())

@@ -103,8 +103,8 @@ def in_process(*arguments):
         ({"city": "Hue", "euros": 5}, ["refund Hue 5"], "5 EUR for Hue\n"),
     ],
 )
-def test_a_program_goes_on_in_another_process(tmp_path, answer, paid, said):
-    """After the answer, a waiting program is run again in another process, and no call is repeated."""
+def test_program_is_resumed_in_another_process(tmp_path, answer, paid, said):
+    """A paused program is resumed in another process without repeating its completed calls."""
     place, log = tmp_path / "sessions.db", tmp_path / "log"
     begun = in_process(place, log)
     assert begun["status"] == "paused"
@@ -170,8 +170,8 @@ def test_without_an_answer_nothing_is_run():
     assert printed(again.resume(True)) == "21 EUR for Hue\n"
 
 
-def test_what_a_person_has_changed_is_told():
-    """The call is made as the person edited it, and the model sees that in the result."""
+def test_edited_arguments_are_reported():
+    """A call runs with the arguments edited by a person, and the result reports the change."""
     desk = Desk()
     result = left(desk.tools, PAY)
     result = result.resume({result.pending[0].id: {"city": "Hue", "euros": 5}})
@@ -206,8 +206,8 @@ def test_a_program_that_does_something_else_is_ended(old, new, why, awaiting):
     assert desk.done == ["price Hue"]
 
 
-def test_a_program_that_looks_at_the_clock_is_told_why_it_ended():
-    """A program that depends on the time can differ after a pause, and the model is informed."""
+def test_program_that_depends_on_time_fails_after_a_pause():
+    """A program that makes different calls after a pause fails with an explanation."""
     desk = Desk()
 
     def note(text: str) -> str:
@@ -264,8 +264,8 @@ def test_changes_before_and_after_the_pause_are_one(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_dry_run_only_shows_what_it_would_change_after_a_pause_too(tmp_path):
-    """A program of a dry run changes nothing, also across a pause."""
+def test_dry_run_changes_nothing_after_a_pause(tmp_path):
+    """A program in a dry run changes no files, before or after a pause."""
     code = "write_file('a.txt', 'a')\nprice('Hue')\nwrite_file('b.txt', 'b')"
     asking = Policy("system", rules=[Rule("ask", "price")])
     result = left([write_file_tool, *Desk().tools], code, workspace=tmp_path, policy=asking, dry_run=True)
@@ -285,13 +285,11 @@ def send(text: str) -> str:
     return f"sent {text}"
 
 
-def test_what_was_read_before_the_pause_counts_after_it():
-    """Data read before a pause counts for calls after it, and for the labels of the result."""
+def test_labels_are_preserved_across_a_pause():
+    """Labels of data read before a pause apply to later calls and to the result."""
     result = left([*Desk().tools, letters, send], "letters()\nrefund('Hue', 1)\nprint(send('x'))").resume(True)
     assert result.pending[0].tool == "send"
-    assert (
-        "could carry data out of a conversation that has read untrusted text, by letters" in result.pending[0].question
-    )
+    assert "out of a conversation that has read untrusted text (by letters({}))" in result.pending[0].question
     result = result.resume(True)
     assert printed(result) == "sent x\n"
     assert result.tool_calls[0].result.labels == {Label.PRIVATE, Label.UNTRUSTED}
@@ -341,8 +339,8 @@ def test_a_program_of_an_agent_that_is_a_tool_waits():
     assert "An" in result.tool_calls[0].result.content
 
 
-def test_a_tool_that_runs_programs_by_itself_does_not_wait():
-    """A program run inside a user's function cannot pause; postponing means refusal."""
+def test_program_inside_a_function_cannot_pause():
+    """In a program run inside a user's function, postponing an approval denies the call."""
     desk = Desk()
 
     def pay() -> str:
@@ -396,8 +394,8 @@ def test_a_function_is_asked_about_the_call_as_it_would_be_made():
     ("denied", "error"),
     [("refund", "Approval"), ("run_program", "No more.")],
 )
-def test_what_the_policy_denies_by_now_is_not_made(denied, error):
-    """An approval overrules neither the policy for the call nor that for the program."""
+def test_policy_overrides_an_approval(denied, error):
+    """A policy that denies the call or the program when resumed overrides an approval."""
     desk = Desk()
     text = left(desk.tools, "price('Hue')\nrefund('Hue', 1)").to_json()
     strict = Policy(rules=[Rule("deny", denied, reason="No more.")])
@@ -411,8 +409,8 @@ def weak(desk, *lines, **options):
     return Agent("clerk", [program_tool(desk.tools, sandbox="off")], llm=ScriptedLLM(*lines), **options)
 
 
-def test_who_has_approved_a_program_is_asked_about_its_calls_alone():
-    """An approved program is not asked about again when one of its calls is."""
+def test_approved_program_is_not_asked_about_again():
+    """An approved program is not submitted for approval again when one of its calls is."""
     desk = Desk()
     result = weak(desk, call("run_program", code=PAY), "Done.", approve=later).run("Go")
     waited = []
@@ -515,7 +513,7 @@ def elsewhere(desk, tmp_path):
             clerk([desk.price], workspace=tmp_path),
             "'write_file' waits for approval, but this agent",
         ),
-        "another tool": (Agent("clerk", [other], llm=ScriptedLLM()), "the 'run_program' of this agent makes none"),
+        "another tool": (Agent("clerk", [other], llm=ScriptedLLM()), "the 'run_program' of this agent makes no calls"),
         "another folder": (clerk([write_file_tool], workspace=tmp_path / "there"), "Set workspace="),
     }
 

@@ -81,16 +81,16 @@ PAIR = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}
         ),
     ],
 )
-def test_a_schema_of_others_is_told_as_it_can_be(schema, signature):
-    """Any JSON schema becomes a signature with names that Python can write, those required first."""
+def test_signature_of_a_json_schema(schema, signature):
+    """A JSON schema becomes a signature with valid Python names, required parameters first."""
     made = Tool.from_schema("f", "Do it.", schema, lambda **arguments: arguments)
     assert described("f", made) == f"{signature}\n    Do it."
     assert sorted(parameters_of(made)) == sorted(schema["properties"])
 
 
 @pytest.mark.parametrize("kind", ["anyOf", "oneOf"])
-def test_definitions_that_multiply_are_told_in_bounds(kind):
-    """A schema with exponentially nested references gives a bounded text."""
+def test_nested_definitions_give_a_bounded_text(kind):
+    """A schema with exponentially nested references gives a text of limited length."""
     names = [f"d{number}" for number in range(50)]
     definitions = {
         name: {
@@ -119,8 +119,8 @@ def bare(x):
     return x
 
 
-def test_what_a_function_gives_is_told_as_far_as_it_says_something():
-    """A dictionary of any values is described, and Any alone is omitted."""
+def test_unspecific_return_types():
+    """A dict[str, Any] return type is shown as dict, and Any is omitted."""
 
     def look() -> dict[str, Any]:
         """Look."""
@@ -133,6 +133,6 @@ def test_what_a_function_gives_is_told_as_far_as_it_says_something():
     assert described("find", Tool(find)) == "find()\n    Find."
 
 
-def test_what_says_nothing_of_its_value_is_told_without_it():
-    """Without an annotation and a Returns section, the return value is omitted."""
+def test_missing_return_type_is_omitted():
+    """Without a return annotation and a Returns section, the return type is omitted."""
     assert described("bare", bare).splitlines()[0] == "bare(x: object)"

@@ -128,14 +128,14 @@ def signature(hint, name="f"):
         (Unresolved, "{'found': object}"),
     ],
 )
-def test_what_a_program_gets_is_told(hint, told):
-    """Each type is described as the JSON of its values, with their keys."""
+def test_return_types_are_described(hint, told):
+    """Each return type is described as its JSON representation, with keys."""
     assert signature(hint) == f" -> {told}"
 
 
 @pytest.mark.for_each("hint", [Any, object, Bare, T, "Nowhere", Callable[[], int], 3, type(NotImplemented)])
-def test_what_says_nothing_is_not_told(hint):
-    """An unknown type gives no arrow, or `str` if it is rendered as text."""
+def test_unknown_return_type(hint):
+    """An unknown return type is omitted, or shown as `str` if it is rendered as text."""
     assert signature(hint) in ("", " -> str")
 
 
@@ -162,13 +162,13 @@ async def ask(city: str) -> Tree:
         (functools.partial(Clerk().find, city="Hue"), "{'x': float, 'y': float}"),
     ],
 )
-def test_any_function_tells_what_it_returns(function, told):
+def test_return_types_of_all_kinds_of_functions(function, told):
     """Async functions, methods, callable objects and partials are described."""
     assert described("f", Tool(function, name="f")).splitlines()[0].endswith(f" -> {told}")
 
 
-def test_what_has_no_signature_tells_nothing():
-    """A tool created from a schema may be any function."""
+def test_function_without_a_signature():
+    """A function without a signature has an empty return schema."""
     assert schema_returned(Tool.from_schema("most", "The most.", {"type": "object"}, max)) == {}
 
 
@@ -188,8 +188,8 @@ def test_what_has_no_signature_tells_nothing():
         (b"abc", bytes),
     ],
 )
-def test_what_is_told_is_what_comes(value, hint):
-    """The described type is that of the rendered value."""
+def test_described_type_matches_the_rendered_value(value, hint):
+    """The described type matches the rendered value."""
 
     def function():
         """Do it."""

@@ -120,8 +120,8 @@ def test_it_can_be_used_without_a_model():
         ("\udcff", "\ud800", "\ufffd \ufffd: failed (unknown-tool)"),
     ],
 )
-def test_each_call_is_told_in_a_line(name, arguments, line):
-    """Requests of code that escaped the guard are logged with their outcome."""
+def test_each_call_is_logged_in_a_line(name, arguments, line):
+    """Requests of code that escaped the guard are logged with their outcome, one per line."""
 
     def broken() -> str:
         """Fail."""
@@ -133,8 +133,8 @@ def test_each_call_is_told_in_a_line(name, arguments, line):
 
 
 @pytest.mark.parametrize("awaiting", [False, True])
-def test_what_is_denied_or_fails_raises_in_the_program(awaiting):
-    """A call that is denied, invalid or fails raises ToolError, which the program may catch."""
+def test_denied_and_failed_calls_raise_in_the_program(awaiting):
+    """A denied, invalid or failed call raises ToolError, which the program can catch."""
     code = """
 for attempt in (lambda: erase("all"), lambda: add("x"), lambda: calculator("1/0")):
     try:
@@ -166,8 +166,8 @@ except ToolError as error:
     assert asked == [("erase", "all"), ("erase", "home")]
 
 
-def test_what_a_person_has_approved_for_the_run_holds_in_programs():
-    """An approval for the whole run covers calls from programs and from the model."""
+def test_approval_for_the_run_applies_to_programs():
+    """An approval for the whole run applies to calls from programs and from the model."""
     asked = []
 
     def approve(request):
@@ -183,8 +183,8 @@ def test_what_a_person_has_approved_for_the_run_holds_in_programs():
     assert asked == ["erase"]
 
 
-def test_the_rules_of_the_agent_bind_its_calls():
-    """A rule about a tool holds for programs, too."""
+def test_policy_rules_apply_to_programs():
+    """A policy rule for a tool applies to calls from programs."""
     policy = Policy(rules=[Rule("deny", "add", reason="No sums.")])
     _, told = ran("add(1)", [add], policy=policy)
     assert "No sums." in told.error
@@ -204,8 +204,8 @@ def test_private_data_does_not_leave_by_a_program(awaiting):
     assert "could send private data" in result.tool_calls[2].result.error
 
 
-def test_the_run_knows_what_a_program_has_read():
-    """The output of a program has the labels of its calls' results."""
+def test_result_has_the_labels_of_its_calls():
+    """The result of a program has the labels of the results of its calls."""
     _, told = ran("print(diary())", [diary, letters])
     assert told.labels == {Label.PRIVATE}
     with ScriptedLLM(call("run_program", code="diary() + letters()"), call("send", text="x"), "Done.") as llm:
@@ -213,8 +213,8 @@ def test_the_run_knows_what_a_program_has_read():
     assert "could send private data" in result.tool_calls[1].result.error
 
 
-def test_its_calls_count_for_the_limits_of_the_run():
-    """A run that may make three tool calls may make two from its first program."""
+def test_calls_count_towards_the_limits_of_the_run():
+    """Calls from a program count towards the tool call limit of the run."""
     code = "done = 0\ntry:\n    while add(done):\n        done += 1\nexcept ToolError as error:\n    print(done, error)"
     told = printed(code, [add], limits=Limits(tool_calls=3))
     assert told == "2 The run is limited to 3 tool calls.\n"
@@ -222,16 +222,16 @@ def test_its_calls_count_for_the_limits_of_the_run():
 
 @pytest.mark.parametrize("awaiting", [False, True])
 @pytest.mark.parametrize("wish", ["add(number)", "erase('x')", "add('x')"])
-def test_calls_that_are_refused_again_and_again_end_it(wish, awaiting):
-    """Denied calls do not count towards limits, and the program's time limit pauses while calls are judged."""
+def test_repeatedly_refused_calls_end_the_program(wish, awaiting):
+    """A program is ended after 200 refused calls, whether denied, invalid or over a limit."""
     code = f"number = 0\nwhile True:\n    number += 1\n    try:\n        {wish}\n    except ToolError:\n        pass"
     limits = Limits(tool_calls=5, seconds=60)
     told = ran(code, [add, erase], awaiting=awaiting, limits=limits)[1].value
     assert (told["status"], told["error"]) == ("failed", "The program was ended: 200 of its calls were refused.")
 
 
-def test_what_it_changed_can_be_taken_back(tmp_path):
-    """Files that a program wrote are changes of its run, and can be undone."""
+def test_changes_of_a_program_can_be_undone(tmp_path):
+    """Files written by a program are changes of its run, and can be undone."""
     (tmp_path / "old.txt").write_text("old")
     code = "write_file('old.txt', 'new')\nwrite_file('more.txt', read_file('old.txt')['content'])"
     result, told = ran(code, default_tools, workspace=tmp_path, approve=lambda _: True)
@@ -304,7 +304,7 @@ def test_a_program_cannot_pass_the_conversation_on():
     assert result.output == "Done."
 
 
-def test_its_time_is_its_own():
+def test_time_of_tools_is_not_counted():
     """The time of tools does not count towards the program's time limit."""
 
     def wait() -> str:
@@ -458,8 +458,8 @@ def test_it_can_be_sent_to_another_process():
         ),
     ],
 )
-def test_what_cannot_be_is_told_at_once(tools, sandbox, why):
-    """The program tool is refused without tools, with an invalid tool, with itself, or without isolation."""
+def test_invalid_program_tool_raises(tools, sandbox, why):
+    """program_tool() raises ConfigError without tools or for an invalid tool or isolation."""
     with pytest.raises(ConfigError, match=why):
         program_tool(tools, sandbox=sandbox)
 
@@ -471,7 +471,7 @@ def test_a_weak_boundary_is_asked_about():
     assert program_tool([calculator_tool]).judge({"code": "1"}).verdict == "allow"
 
 
-def test_a_program_that_cannot_be_run_is_told():
+def test_program_that_cannot_be_started():
     """If no process can be started, the program is not run and makes no call."""
     code = (
         "import resource, sys; sys.path.insert(0, sys.argv[1])\n"
@@ -528,8 +528,8 @@ def test_private_data_does_not_leave_by_a_program_without_a_run(read):
 
 
 @pytest.mark.parametrize("awaiting", [False, True])
-def test_what_one_program_has_read_counts_for_the_next_of_the_same_response(awaiting):
-    """Programs of one response run in sequence, and data read by the first counts for the second."""
+def test_labels_apply_to_the_next_program_of_a_response(awaiting):
+    """Data read by one program restricts the next program of the same response."""
     programs = [call("run_program", code="diary()\nletters()"), call("run_program", code="send('x')")]
     with ScriptedLLM(programs, "Done.") as llm:
         agent = Agent("writer", [program_tool([diary, letters, send])], llm=llm)
@@ -574,8 +574,8 @@ def test_without_a_run_nothing_waits_for_a_person(awaiting):
     assert "cannot wait for a person" in told.error
 
 
-def test_a_value_that_is_too_long_is_told():
-    """A value that is too long raises an error in the program."""
+def test_too_long_value_raises():
+    """A call that returns too long a value raises an error in the program."""
 
     def much() -> str:
         """Give much."""
@@ -585,8 +585,8 @@ def test_a_value_that_is_too_long_is_told():
 
 
 @pytest.mark.parametrize("awaiting", [False, True])
-def test_what_stands_around_calls_stands_around_those_of_a_program(awaiting):
-    """Traces contain each call of a program, nested in the program's call, with its outcome."""
+def test_tracing_contexts_wrap_calls_of_a_program(awaiting):
+    """Tracing contexts wrap each call of a program, nested in the program's call."""
     seen = []
 
     class Tracing:
@@ -609,15 +609,15 @@ def test_what_stands_around_calls_stands_around_those_of_a_program(awaiting):
     assert seen == ["call_1_1", "call_1_1.1", "ok", "failed"]
 
 
-def test_limits_of_a_run_are_none_of_a_process():
-    """Limits of a run in place of the program's limits raise an error that explains both."""
+def test_run_limits_are_rejected():
+    """Passing Limits in place of ProcessLimits raises an error."""
     with pytest.raises(ConfigError, match="ProcessLimits"):
         program_tool([add], limits=Limits(seconds=3))
 
 
 @pytest.mark.parametrize("awaiting", [False, True])
-def test_checks_of_results_hold_for_what_a_program_reads(awaiting):
-    """Guardrails on results apply to programs, once for each result."""
+def test_guardrails_apply_to_results_in_programs(awaiting):
+    """Guardrails are applied once to each result that a program reads."""
     seen = []
 
     def guard(result):

@@ -146,7 +146,7 @@ def test_rtf_is_read(rtf, text):
 
 
 def test_word_numbering_links_and_charts():
-    """Levels, letters, Roman numerals and restarts are counted; links, comments, charts and diagrams are kept."""
+    """Word numbering, links, comments, charts and diagrams are converted."""
     levels = (
         '<w:lvl w:ilvl="0"><w:start w:val="3"/><w:numFmt w:val="upperRoman"/><w:lvlText w:val="%1."/></w:lvl>'
         '<w:lvl w:ilvl="1"><w:start w:val="x"/><w:numFmt w:val="lowerLetter"/><w:lvlText w:val="%1.%2)"/></w:lvl>'
@@ -289,8 +289,8 @@ def test_pdf_with_other_bytes_before_it_is_read():
         (lambda: encrypted_text("no XML"), "damaged or encrypted"),
     ],
 )
-def test_reason_is_named(body, reason):
-    """Encrypted, old and damaged documents are told apart."""
+def test_error_names_the_reason(body, reason):
+    """Encrypted, old and damaged documents raise different errors."""
     with pytest.raises(ToolError, match=reason):
         parse_document(body())
 

@@ -21,7 +21,7 @@ DOCUMENTS = json.loads((Path(__file__).parent / "documents.json").read_text("utf
 
 
 def packed(parts):
-    """An archive of these parts, of which the kind is stored as it is."""
+    """Return an archive of these parts, with the mimetype stored uncompressed."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as made:
         for name, text in parts.items():
@@ -41,8 +41,8 @@ def test_a_document_is_read(document):
     assert text_of_office(packed(document["parts"])) == (document.get("title", ""), "\n".join(document["text"]))
 
 
-def test_what_no_office_program_writes_is_left_to_others():
-    """Texts, other archives, and archives that hold documents are none."""
+def test_other_files_return_none():
+    """Texts and archives that are not office documents return None."""
     assert text_of_office(b"# Text") is None
     assert text_of_office(packed({"a.txt": "x"})) is None
     assert text_of_office(packed({"backup/word/document.xml": "<x/>"})) is None
@@ -51,7 +51,7 @@ def test_what_no_office_program_writes_is_left_to_others():
 
 
 def bomb(name):
-    """XML that nobody should read."""
+    """Return malicious or malformed XML."""
     deep = "<w:p>" * 300_000
     return {
         "entities": '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]><w:document>&b;</w:document>',
@@ -71,14 +71,14 @@ def bomb(name):
         "an unknown entity",
     ],
 )
-def test_xml_of_strangers_is_refused(name):
-    """Entities, other encodings and what is no XML are told as damage; nothing of them is followed."""
+def test_malicious_xml_is_rejected(name):
+    """XML with entities, an unsupported encoding or a syntax error raises an error."""
     with pytest.raises(ToolError, match="damaged"):
         text_of_office(packed({"word/document.xml": bomb(name)}))
 
 
-def test_a_damaged_or_encrypted_archive_is_told():
-    """An archive that is cut off, broken inside, or of the format of old and encrypted documents is refused."""
+def test_damaged_or_encrypted_archive_raises():
+    """A truncated or damaged archive, or a document in the old format, raises an error."""
     whole = word("<w:p><w:r><w:t>Hello</w:t></w:r></w:p>" * 5_000)
     for body in (whole[: len(whole) // 2], whole[:60] + b"\xff" * 40 + whole[100:]):
         with pytest.raises(ToolError, match="damaged or encrypted"):
@@ -87,8 +87,8 @@ def test_a_damaged_or_encrypted_archive_is_told():
         text_of_office(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600))
 
 
-def test_what_unpacks_to_too_much_is_not_read():
-    """A small archive may hold a gigabyte: reading ends where it is too much, in bytes and in elements."""
+def test_part_that_exceeds_a_limit_raises():
+    """A part that exceeds the limit of bytes or elements raises an error."""
     blanks, elements = word(" " * 1_000_000), word("<w:b/>" * 5_000)
     assert len(blanks) < 2_000
     assert len([*Archive(elements, most_events=11_000).events("word/document.xml")]) == 10_004
@@ -137,8 +137,8 @@ def open_sheet(body):
     ],
     ids=["attribute", "remark", "repeated"],
 )
-def test_what_takes_long_or_much_is_not_read(made):
-    """A few bytes can stand for a tag that is read anew with each piece, and for cells without number."""
+def test_expensive_document_is_rejected(made):
+    """A compressed document that expands to long tags or countless cells raises an error."""
     with pytest.raises(ToolError, match="too large to be read"):
         text_of_office(made())
 
@@ -155,8 +155,8 @@ def test_what_takes_long_or_much_is_not_read(made):
     ],
     ids=["far", "repeated"],
 )
-def test_empty_cells_are_no_work(made):
-    """A few bytes can stand for thousands of empty cells, which are neither built nor taken away one by one."""
+def test_empty_cells_are_not_built(made):
+    """Thousands of empty repeated cells are not built one by one."""
     calls = collections.Counter()
     document = made()
     sys.setprofile(lambda _frame, event, _argument: calls.update([event]))
@@ -166,8 +166,8 @@ def test_empty_cells_are_no_work(made):
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_what_is_unpacked_at_once_is_not_unpacked(method):
-    """A piece that is packed otherwise than office programs do may hold gigabytes."""
+def test_unusual_compression_is_rejected(method):
+    """Archive members with BZIP2 or LZMA compression raise an error."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", method) as made:
         made.writestr("word/document.xml", f"<w:document {W}>{TEXT}</w:document>")
@@ -175,16 +175,16 @@ def test_what_is_unpacked_at_once_is_not_unpacked(method):
         text_of_office(out.getvalue())
 
 
-def test_short_rows_beside_a_wide_one_are_not_filled_up():
-    """Few cells stay few, however wide the table is; tables far within others belong to the cell around them."""
+def test_short_rows_are_not_padded():
+    """Short rows are not padded to the widest row, and deeply nested tables become cell text."""
     row = f"<w:tr><w:tc>{TEXT}</w:tc></w:tr>"
     wide = f"<w:tr>{'<w:tc/>' * 20_000}<w:tc>{TEXT}</w:tc></w:tr>"
     assert text_of_office(word(f"<w:tbl>{wide}{row * 2_000}</w:tbl>"))[1].endswith("\n| x |\n| x |")
     assert text_of_office(word((CELL + TEXT) * 3_000 + END * 3_000))[1].split("\n")[0] == "| " + "x " * 3_000 + "|"
 
 
-def test_a_long_text_is_not_told_for_each_cell():
-    """What many cells refer to is told as often as there is room for it."""
+def test_repeated_shared_string_is_limited():
+    """A shared string used by many cells is repeated only up to the output limit."""
     cell = '<c t="s"><v>0</v></c>'
     text = text_of_office(book(f"<row>{cell * 100_000}</row>", texts=f"<si><t>{'y' * 3_000_000}</t></si>"))[1]
     assert text == "## a\n\n" + ",".join(["y" * 3_000_000] * 7)[: len(text) - 6]
@@ -192,21 +192,21 @@ def test_a_long_text_is_not_told_for_each_cell():
 
 
 @pytest.mark.slow
-def test_what_there_is_no_room_for_is_not_read():
-    """A sheet whose rows are wide is read as far as it is told, and no further."""
+def test_sheet_is_read_up_to_the_output_limit():
+    """A sheet with wide rows is read only up to the output limit."""
     row = '<row><c r="ALL1"><v>1</v></c></row>'
     text = text_of_office(book(row * 40_000 + "<row><c>"))[1]
     assert 19_000_000 < len(text) < 20_010_000
 
 
-def test_a_part_is_read_once():
-    """A sheet that is listed many times, under one name or several, is read and told once."""
+def test_sheet_listed_several_times_is_read_once():
+    """A sheet that is listed several times is read once."""
     text = text_of_office(book("<row><c><v>7</v></c></row>", SHEET * 3))[1]
     assert text == "## a\n\n7\n\n## a\n\n## a"
 
 
-def test_a_document_without_text_is_told():
-    """A document of pictures alone says that it holds no text."""
+def test_document_without_text_raises():
+    """A document without text raises an error."""
     with pytest.raises(ToolError, match="holds no text"):
         text_of_office(word("<w:p/>"))
 
@@ -221,13 +221,13 @@ def test_a_document_without_text_is_told():
         "<w:p><w:outlineLvl/><w:pStyle/><w:r><w:t>x</w:t></w:r></w:p>",
     ],
 )
-def test_elements_out_of_place_lose_no_text(body):
-    """Cells without rows, rows without tables and settings without values are read as far as they can be."""
+def test_text_of_misplaced_elements_is_preserved(body):
+    """The text of misplaced elements is preserved."""
     assert text_of_office(word(body)) == ("", "x")
 
 
-def test_a_cell_in_a_far_column_is_moved_near():
-    """A column beyond the thousandth is told as the next one, and no row becomes longer."""
+def test_cell_in_a_far_column_is_moved():
+    """A cell beyond column 1000 is moved to the next free column."""
     rows = '<row><c r="XFD1"><v>1</v></c><c r="A1"><v>2</v></c><c><v>3</v></c></row>'
     sheet = packed(
         {

@@ -56,7 +56,7 @@ OPEN_TEXT = "application/vnd.oasis.opendocument.text"
 
 
 def packed(**parts):
-    """An archive of these parts; `__` in a name stands for a slash, and the media type comes first."""
+    """Return an archive of these parts; `__` in a name is replaced by a slash."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as made:
         for name, text in parts.items():
@@ -125,8 +125,8 @@ SECONDS = 2.0
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_document_ends_within_its_limits(name):
-    """A small file that stands for much is read as far as the limits allow, or refused with advice."""
+def test_malicious_document_stays_within_the_limits(name):
+    """A malicious document is parsed within the limits, or raises an error with advice."""
     body = HOSTILE[name]()
     assert len(body) < 500_000
     began = time.monotonic()
@@ -164,8 +164,8 @@ def test_documents_are_read_without_a_strong_sandbox(docx, pdf):
         parse_document(HOSTILE["docx of three million empty paragraphs"](), 1.0, available=nothing)
 
 
-def test_other_files_are_no_documents():
-    """Texts, and archives that no office program wrote, are left to others."""
+def test_other_files_return_none():
+    """Texts and archives that are not office documents return None."""
     assert parse_document(b"# Text") is None
     assert parse_document(packed(a="x")) is None
 
@@ -265,16 +265,16 @@ IN_A_STREAM = b"<</Type/ObjStm/N 2/First %d/Filter/FlateDecode>>\nstream\n%b\nen
         (objects(PAGE, WORDS, FONT, PAGE.replace(b"2 0 R", b"7 0 R")), "could not be read: 2"),
     ],
 )
-def test_pages_of_a_pdf_that_is_cut_off_are_read_with_a_note(body, note):
-    """The complete pages of a PDF without its end, packed or not, are read, and a note says that others may miss."""
+def test_truncated_pdf_is_read_with_a_note(body, note):
+    """The complete pages of a truncated PDF are read, and a note reports the truncation."""
     document = parse_document(body + b"startxref")
     assert document.pages[0].strip() == "Leave by noon."
     assert note in document.note
     assert text_of(body + b"startxref").startswith(f"[{document.note}]")
 
 
-def test_a_pdf_without_a_complete_page_is_an_error():
-    """Where no page of a PDF is left, the error says that it is cut off."""
+def test_pdf_without_a_complete_page_raises():
+    """A PDF without a complete page raises an error that says it is cut off."""
     with pytest.raises(ToolError, match="the PDF is cut off"):
         parse_document(objects(WORDS, FONT) + b"startxref")
 
@@ -308,13 +308,13 @@ def test_a_pdf_without_a_complete_page_is_an_error():
         ),
     ],
 )
-def test_content_in_unusual_places_is_kept(body, text):
-    """Raised text, headings by style name, comments, outputs without plain text, calendars and reports are kept."""
+def test_content_in_unusual_places_is_included(body, text):
+    """Superscripts, styled headings, comments, notebook outputs and calendars are included."""
     assert parse_document(body).text == text
 
 
-def test_headings_of_imported_pages_are_kept():
-    """LibreOffice writes the headings of a page that it imports as styled paragraphs."""
+def test_libreoffice_heading_styles():
+    """Paragraphs with a LibreOffice heading style are converted to headings."""
     content = (
         '<office:document-content xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" '
         'xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0" '

@@ -20,8 +20,8 @@ def test_diacritics_are_folded(text, plain):
     assert folded(text) == plain
 
 
-def test_a_word_with_its_diacritics_counts_for_more():
-    """Diacritics are kept as another spelling, so that who writes them finds the right word first."""
+def test_diacritics_are_indexed_as_variants():
+    """Spellings with diacritics are indexed as variants, so that exact matches rank higher."""
     assert indexed("Hà Nội").variants == "hà nội"
     assert terms_of("Hà Nội") == Terms(("ha", "noi"), ("hà", "nội"))
     assert terms_of("ha noi") == Terms(("ha", "noi"))
@@ -41,8 +41,8 @@ def test_scripts_without_blanks_are_found_by_pairs():
 
 
 @pytest.mark.parametrize("question", ['" OR x NEAR(', "\0\ud800 * ^ : - ( )", "'; DROP TABLE documents; --", "", "  "])
-def test_terms_hold_nothing_but_words(question):
-    """Whatever a question holds, only letters, digits and blanks of it are searched for."""
+def test_terms_contain_only_words(question):
+    """Search terms contain only letters and digits of the question."""
     terms = terms_of(question)
     assert all(part.isalnum() for term in terms.words for part in term.split())
     assert bool(terms) == any(char.isalnum() for char in question)

@@ -11,8 +11,8 @@ ROWS = json.loads(Path(__file__).with_name("number_formats.json").read_text("utf
 
 
 @pytest.mark.for_each(("value", "code", "text"), ROWS)
-def test_value_is_shown_as_in_a_spreadsheet(value, code, text):
-    """A number is written in the format of its cell; dates in ISO 8601, and what is not understood as a number."""
+def test_shown_value(value, code, text):
+    """Numbers follow the cell's format, dates are ISO 8601, and unknown formats show the number."""
     assert shown_value(value, code) == text
 
 

@@ -10,7 +10,7 @@ from agentkit.testing import ScriptedLLM, call
 
 @pytest.fixture
 def always():
-    """A function that creates an agent with a constant answer."""
+    """Return a function that creates an agent with a constant answer."""
 
     def make(*lines, name="helper", tools=(), **options):
         return Agent(name, tools, llm=ScriptedLLM(*lines, repeat=True), **options)
@@ -43,13 +43,13 @@ HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>]]>\x00\x1b[
 
 @pytest.fixture
 def hostile():
-    """Text that tries to be anything but text."""
+    """Return text that tries to be parsed as markup."""
     return HOSTILE
 
 
 @pytest.fixture
 def mixed():
-    """A report of two agents of which trials end in every way, with hostile texts everywhere."""
+    """Return a report of two agents with all outcomes and hostile text in every field."""
 
     def line(request):
         prompt = request.messages[0].content
@@ -82,7 +82,7 @@ def name(text: str = "") -> str:
 
 @pytest.fixture
 def answering():
-    """A function from a model's answers to the result of a run."""
+    """Return a function from a model's answers to the result of a run."""
 
     def run(*lines, prompt="question", **options):
         return Agent("x", [Tool(add), Tool(name)], llm=ScriptedLLM(*lines), **options).run(prompt)
@@ -92,7 +92,7 @@ def answering():
 
 @pytest.fixture
 def scoring(answering):
-    """A function from a scorer, an answer and what a case expects to the score."""
+    """Return a function that scores an answer against the expectation of a case."""
 
     def score(scorer, answer, expected=None, prompt="question", **more):
         lines = answer if isinstance(answer, tuple) else (answer,)

@@ -15,7 +15,7 @@ YES = Case("?", "yes")
 
 
 def run_of(agent, **options):
-    """The trials of one case that expects a yes."""
+    """Return the trials of one case that expects yes."""
     return (
         Suite("x", [YES], contains(), **{name: options.pop(name) for name in ("workspace",) if name in options})
         .run(agent, **options)
@@ -24,7 +24,7 @@ def run_of(agent, **options):
 
 
 def test_agents_by_name(always):
-    """An agent, a list of them, and agents by name are run under their names."""
+    """A single agent, a list and a dictionary of agents are run under their names."""
     one, two = always("yes", name="one"), always("yes", name="two")
     assert [variant.name for variant in variants_of(one)] == ["one"]
     assert [variant.name for variant in variants_of([one, two])] == ["one", "two"]
@@ -32,14 +32,14 @@ def test_agents_by_name(always):
 
 
 @pytest.mark.parametrize("agents", [3, "helper", [], {}, ["helper"], {3: 4}])
-def test_what_are_no_agents(agents):
-    """Values of other types are refused."""
+def test_invalid_agents_are_rejected(agents):
+    """Values that are not agents raise a ConfigError."""
     with pytest.raises(ConfigError):
         variants_of(agents)
 
 
 def test_two_agents_of_one_name(always):
-    """Two agents with the same name are refused."""
+    """Two agents with the same name raise an error."""
     with pytest.raises(ConfigError, match="Two agents are called 'helper'"):
         variants_of([always("a"), always("b")])
 
@@ -68,15 +68,15 @@ def test_a_model_of_the_environment(monkeypatch):
 
 
 def test_nobody_to_ask(monkeypatch):
-    """An agent without a provider is an error before anything runs."""
+    """An agent without a provider raises NoProvider before anything runs."""
     for name in ("AGENTKIT_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "AGENTKIT_PROVIDER"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(NoProvider):
         run_of(Agent("helper"))
 
 
-def test_a_seed_is_sent_where_it_can_be():
-    """A server of chat completions gets the seed of each repeat; other protocols and the offline model know none."""
+def test_a_seed_is_only_sent_to_chat_completions():
+    """Each repeat sends its seed to chat completions, and other protocols do not receive one."""
     with FakeServer("yes", repeat=True) as server:
         chat = LLM(model="x", base_url=server.base_url, temperature=0.5)
         trials = run_of(Agent("helper", llm=chat), seed=7, repeats=2)
@@ -136,7 +136,7 @@ def test_an_agent_without_a_folder_gets_an_empty_one(tmp_path, monkeypatch):
 
 
 def test_an_agent_with_a_folder_gets_copies_of_it(tmp_path):
-    """An agent that was given a workspace gets a copy of it for each trial; a suite's and a case's come before it."""
+    """An agent with a workspace gets a copy for each trial, unless the suite or case has one."""
     for name in ("agent", "suite", "case"):
         (tmp_path / name).mkdir()
         (tmp_path / name / f"of-{name}.txt").write_text("x")
@@ -148,8 +148,8 @@ def test_an_agent_with_a_folder_gets_copies_of_it(tmp_path):
     assert not list(tmp_path.rglob("new.txt"))
 
 
-def test_agents_that_are_handed_to_are_apart_too(tmp_path, monkeypatch):
-    """Agents that the conversation may be handed to work in the trial's folder, also when they hand it back."""
+def test_agents_in_handoffs_use_the_folder_of_the_trial(tmp_path, monkeypatch):
+    """Agents in handoffs also work in the trial's folder, even when they hand back."""
     monkeypatch.chdir(tmp_path)
 
     def other_line(request):
@@ -165,8 +165,8 @@ def test_agents_that_are_handed_to_are_apart_too(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_too_much(tmp_path, always):
-    """A workspace that is too large or missing is the error of the trial."""
+def test_an_invalid_workspace_is_an_error(tmp_path, always):
+    """A workspace that is too large or missing is an error of the trial."""
     with (tmp_path / "big").open("wb") as file:
         file.truncate(MOST_COPIED_BYTES + 1)
     (trial,) = run_of(writer(workspace=tmp_path))
@@ -188,8 +188,8 @@ def test_which_agents_need_a_folder(always):
         assert not list(Path(folder).iterdir())
 
 
-def test_what_tells_agents_apart(always):
-    """An agent with another instruction, other tools or another model has another digest; the same has the same."""
+def test_the_digest_identifies_an_agent(always):
+    """The digest of an agent depends on its instruction, tools, handoffs, output type and model."""
     same = {variants_of(always("a", instruction="Be brief."))[0].digest for _ in range(2)}
     others = {
         variants_of(agent)[0].digest

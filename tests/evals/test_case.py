@@ -13,8 +13,8 @@ from agentkit.testing import call
 PICTURE = Image("https://example.org/cat.png", "low")
 
 
-def test_the_id_of_a_case_is_made_of_its_content():
-    """A case without an id has one of its first words and of its content, the same every time."""
+def test_the_id_of_a_case_depends_on_its_content():
+    """A case without an id gets a stable one from its first words and its content."""
     case = Case("What is 17% of 2,400?", expected=408)
     assert case.id == Case("What is 17% of 2,400?", expected=408, tags=["sums"]).id
     assert case.id.startswith("what-is-17-of-2-400-")
@@ -24,7 +24,7 @@ def test_the_id_of_a_case_is_made_of_its_content():
 
 
 def test_a_prompt_with_a_picture():
-    """A prompt may hold images; as text a picture is a word."""
+    """A prompt may contain images, which are shown as a word in its text."""
     case = Case(["What is this?", PICTURE], expected="a cat")
     assert case.content == ("What is this?", PICTURE)
     assert case.text == "What is this? [image]"
@@ -33,7 +33,7 @@ def test_a_prompt_with_a_picture():
 
 
 def test_a_prompt_with_a_file(tmp_path):
-    """A prompt may hold files and paths; as text a file is a word with its name."""
+    """A prompt may contain files and paths, which are shown as a word with the name in its text."""
     (tmp_path / "a.pdf").write_bytes(b"%PDF-")
     case = Case(["Sum up.", tmp_path / "a.pdf"], expected="short")
     assert case.content == ("Sum up.", File.read(b"%PDF-", "a.pdf"))
@@ -55,7 +55,7 @@ def test_a_prompt_with_a_file(tmp_path):
     ],
 )
 def test_expected_calls(wanted, meant):
-    """An expected call is a name, a name with arguments, a dictionary or a tool call."""
+    """An expected call can be a name, a name with arguments, a dictionary or a tool call."""
     assert Case("x", tool_calls=[wanted]).expected_calls == (meant,)
 
 
@@ -85,14 +85,14 @@ def test_expected_calls(wanted, meant):
         {"arguments": {3: 4}},
     ],
 )
-def test_what_is_no_case(arguments):
-    """An argument that cannot be right is refused when the case is made."""
+def test_invalid_case_arguments_are_rejected(arguments):
+    """An invalid argument raises a ConfigError when the case is created."""
     with pytest.raises(ConfigError):
         Case(**arguments)
 
 
 def test_a_case_as_data():
-    """As data a case has everything except its scorers; functions appear by name, other values as text."""
+    """The data of a case contains everything except its scorers."""
     case = Case("x", expected={"at": {1}, "of": (1, 2.5)}, tool_calls=[("f", {"n": abs})], tags=["a"], workspace="w")
     data = case.to_data()
     assert {name: data[name] for name in data if name != "id"} == {
@@ -112,8 +112,8 @@ def test_a_case_that_expects_no_call():
     assert Case("x", tool_calls=[]).to_data()["tool_calls"] == []
 
 
-def test_a_case_of_several_prompts():
-    """The prompts of a conversation are all in the text, the id and the data, with what is expected of each."""
+def test_a_case_with_several_prompts():
+    """A case with several prompts contains all of them in its text, id and data."""
     case = Case(prompts=["Hello", Case(["And?", PICTURE], 3, tool_calls=["f"])], expected="bye")
     assert (case.text, case.content, case.is_conversation) == ("Hello / And? [image]", "Hello", True)
     assert case.to_data()["prompts"] == [
@@ -139,7 +139,7 @@ def test_a_case_of_a_simulated_user():
 
 
 def test_a_case_of_arguments():
-    """The arguments of a function are the text of a case as JSON."""
+    """The text of a case with arguments is their JSON."""
     case = Case(arguments={"of": "Hà Nội", "top": 3}, expected=[1])
     assert case.text == '{"of": "Hà Nội", "top": 3}'
     assert case.to_data()["arguments"] == {"of": "Hà Nội", "top": 3}

@@ -28,7 +28,7 @@ def place(tmp_path):
 
 
 def test_each_trial_is_a_line(place, always):
-    """Each finished trial is a line of a file that only its owner can read, without what looks like a secret."""
+    """Each finished trial is stored as a line of a private file with secrets redacted."""
     suite(f"Say {SECRET}.").run(always(f"yes {SECRET}"), resume=place)
     head, line = map(json.loads, place.read_text().splitlines())
     assert (head["agentkit_trials"], head["name"]) == (1, "x")
@@ -38,8 +38,8 @@ def test_each_trial_is_a_line(place, always):
 
 
 @pytest.mark.parametrize("cut", [1, 5, 200])
-def test_a_line_that_was_cut_off(place, always, cut):
-    """A last line that was cut off, as a crash leaves it, is taken away, and its trial is run again."""
+def test_an_incomplete_last_line_is_removed(place, always, cut):
+    """An incomplete last line is removed and its trial is run again."""
     agent = always("yes")
     suite().run(agent, resume=place)
     whole = place.read_bytes()
@@ -50,7 +50,7 @@ def test_a_line_that_was_cut_off(place, always, cut):
     assert place.read_bytes().count(b"\n") == 3
 
 
-def test_a_first_line_that_was_cut_off(place, always):
+def test_a_file_with_an_incomplete_first_line(place, always):
     """A file whose first line is incomplete is started again."""
     place.parent.mkdir()
     place.write_bytes(b'{"agentkit_tri')
@@ -59,8 +59,8 @@ def test_a_first_line_that_was_cut_off(place, always):
     assert len(place.read_bytes().splitlines()) == 3
 
 
-def test_a_file_of_something_else(place, always):
-    """Trials of another suite, of agents that were changed, of another version, or none at all are refused."""
+def test_trials_of_another_suite_are_rejected(place, always):
+    """Trials of another suite, changed agent or other version, and other content raise an error."""
     suite().run(always("yes"), resume=place)
     with pytest.raises(ConfigError, match="another suite"):
         suite("three").run(always("yes"), resume=place)
@@ -76,7 +76,7 @@ def test_a_file_of_something_else(place, always):
 
 @pytest.mark.parametrize("line", ["{}", "[]", '{"case": "nix"}'])
 def test_a_damaged_line(place, always, line):
-    """The error for a damaged line has its number."""
+    """The error for a damaged line contains its number."""
     suite().run(always("yes"), resume=place)
     with place.open("a") as file:
         file.write(line + "\n")
@@ -85,7 +85,7 @@ def test_a_damaged_line(place, always, line):
 
 
 def test_two_runs_at_the_same_time(place, always):
-    """Two runs cannot write to the same file at the same time."""
+    """Two concurrent runs cannot write to the same file."""
     begun, may_end = threading.Event(), threading.Event()
 
     def line(_):
@@ -106,8 +106,8 @@ def test_two_runs_at_the_same_time(place, always):
         one.join()
 
 
-def test_a_place_that_cannot_be_written(tmp_path, always):
-    """A place that cannot be written is an error before anything runs."""
+def test_an_unwritable_path_is_rejected(tmp_path, always):
+    """A path that cannot be written raises an error before anything runs."""
     (tmp_path / "file").write_text("x")
     agent = always("yes")
     with pytest.raises(SessionError, match="cannot be written"):
@@ -116,8 +116,8 @@ def test_a_place_that_cannot_be_written(tmp_path, always):
 
 
 @pytest.mark.parametrize("content", ["my notes", "{}", '{"cases": [1, 2]}', "one\ntwo"])
-def test_a_file_of_somebody_else_stays_as_it_is(place, always, content):
-    """A file that holds something else is refused, and not one character of it is lost."""
+def test_a_foreign_file_is_left_unchanged(place, always, content):
+    """A file with other content raises an error and is left unchanged."""
     place.parent.mkdir()
     place.write_text(content)
     with pytest.raises((ConfigError, SessionError)):
@@ -125,8 +125,8 @@ def test_a_file_of_somebody_else_stays_as_it_is(place, always, content):
     assert place.read_text() == content
 
 
-def test_what_came_to_nothing_was_paid_for(place):
-    """Usage of a failed trial counts when the suite is continued."""
+def test_usage_of_a_failed_trial_counts(place):
+    """Usage of a failed trial counts when the suite is resumed."""
     asked = AssistantMessage("", (ToolCall("1", "note", '{"text": "x"}'),))
     answers = (Response(asked, usage=Usage(60_000, 0, requests=1)), Unreachable("down"))
 
@@ -146,7 +146,7 @@ def test_what_came_to_nothing_was_paid_for(place):
 
 @pytest.mark.parametrize("spent", [{}, {"usage": {}}, {"usage": {}, "tool_calls": -1}, 3])
 def test_a_damaged_cost(place, always, spent):
-    """A line with an invalid cost is damaged."""
+    """A line with an invalid cost raises an error."""
     suite("one").run(always("yes"), resume=place)
     with place.open("a") as file:
         file.write(json.dumps({"case": "one", "agent": "a", "repeat": 1, "seed": None, "spent": spent}) + "\n")
@@ -154,8 +154,8 @@ def test_a_damaged_cost(place, always, spent):
         suite("one").run(always("yes"), resume=place)
 
 
-def test_a_run_that_is_scored_again_was_paid_for_once(place, always):
-    """A run whose scoring failed is in the file twice and counts once; each scoring counts."""
+def test_a_rescored_run_is_counted_once(place, always):
+    """A run that was scored twice is counted once, and each scoring counts."""
     failing = [True]
 
     def judged(_case, _result):
@@ -179,8 +179,8 @@ def test_a_run_that_is_scored_again_was_paid_for_once(place, always):
         assert [trial.outcome for trial in again.trials] == ["passed", outcome]
 
 
-def test_less_than_nothing_was_not_used(place, always):
-    """A line with negative usage is refused."""
+def test_negative_usage_is_rejected(place, always):
+    """A line with negative usage raises an error."""
     suite("one").run(always("yes"), resume=place)
     head, line = place.read_text().splitlines()
     data = json.loads(line)

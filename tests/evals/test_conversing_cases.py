@@ -28,7 +28,7 @@ def guide():
 
 
 def said(message, *, is_done=False):
-    """Answers of a model that simulates a user."""
+    """Return the answer of a model that simulates a user."""
     return json.dumps({"message": message, "is_done": is_done})
 
 
@@ -42,7 +42,7 @@ def trial_of(agent, prompts, expected="welcome", scorers=None, **options):
 
 @pytest.mark.parametrize("is_awaiting", [False, True])
 def test_a_conversation(guide, is_awaiting):
-    """The agent has the history of its case, and none of other cases or repeats."""
+    """The agent receives the history of its own case only."""
     cases = [Case(prompts=PLACES, expected="welcome", id=name) for name in "ab"]
     suite = Suite("talk", cases, [contains()])
     report = asyncio.run(suite.arun(guide, repeats=3)) if is_awaiting else suite.run(guide, repeats=3)
@@ -61,7 +61,7 @@ def test_each_prompt_has_its_own_expectation(guide):
 
 
 def test_scorers_see_the_whole():
-    """A scorer of the whole gets all messages, tool calls and spending of the conversation, and the last answer."""
+    """A scorer of a conversation receives all its messages, calls and usage, and the last answer."""
 
     def line(request):
         is_asked = isinstance(request.messages[-1], UserMessage)
@@ -93,8 +93,8 @@ def test_a_conversation_that_fails(guide):
     assert "agent: Hanoi." in trial.transcript
 
 
-def test_a_conversation_is_kept(tmp_path, guide):
-    """A conversation can be saved, read, gone on with and replayed; what is finished is not run again."""
+def test_a_conversation_is_stored(tmp_path, guide):
+    """A conversation can be saved, resumed and replayed without running finished trials again."""
     first = trial_of(guide, PLACES, resume=tmp_path / "trials.jsonl", record=tmp_path / "tapes")
     asked = len(guide.llm.requests)
     again = trial_of(guide, PLACES, resume=tmp_path / "trials.jsonl")
@@ -139,13 +139,13 @@ def test_conversations_that_wait_for_each_other(guide):
 
 
 def test_limits_in_a_conversation(guide):
-    """A conversation that the limits of the suite cut off is undone."""
+    """A conversation that was cut off by the limits of the suite is reported as undone."""
     trial = trial_of(guide, PLACES, limits=Limits(total_tokens=40, seconds=None), concurrency=1)
     assert (trial.outcome, trial.usage.requests) == ("undone", 1)
 
 
-def test_a_function_that_is_told_what_was_said():
-    """A function with a parameter `history` receives the earlier messages as plain dictionaries."""
+def test_a_function_receives_the_history():
+    """A function with a `history` parameter receives the earlier messages as dictionaries."""
 
     def answer(prompt, history):
         return f"{prompt} after {[entry['content'] for entry in history if entry['role'] == 'user']}"
@@ -155,7 +155,7 @@ def test_a_function_that_is_told_what_was_said():
 
 
 def test_a_judge_reads_the_whole(guide):
-    """A judge of a conversation reads each prompt and each answer."""
+    """A judge receives every prompt and answer of a conversation."""
     asked = []
 
     def grade(request):
@@ -180,7 +180,7 @@ def test_a_function_as_user(guide):
 
 
 def test_a_model_as_user(tmp_path, guide):
-    """A model simulates a user with a goal; its usage is counted separately, and it is replayed."""
+    """A model simulates a user with a goal, and its usage is counted separately and replayed."""
     player = ScriptedLLM(said("Hello"), said("And France?"), said("", is_done=True))
     user = SimulatedUser("Learn the capital of France.", "Ann, in a hurry.", llm=player)
     trial = trial_of(guide, user, expected="Paris", record=tmp_path)
@@ -194,13 +194,13 @@ def test_a_model_as_user(tmp_path, guide):
     assert "simulated users took 45 tokens" in str(Report("talk", (trial,)))
 
 
-def test_a_user_without_end(guide):
-    """A user who never has enough is cut off after so many prompts."""
+def test_a_user_that_never_finishes_is_stopped(guide):
+    """A simulated user that never finishes is stopped after `max_prompts` prompts."""
     user = SimulatedUser("talk", llm=lambda _messages: "more", max_prompts=2)
     assert trial_of(guide, user, expected="Paris").outcome == "passed"
 
 
-def test_users_of_several_trials_at_once(guide):
+def test_each_trial_has_a_separate_user(guide):
     """Each trial has a separate simulated user."""
 
     def player(request):
@@ -223,8 +223,8 @@ def test_users_of_several_trials_at_once(guide):
         (ScriptedLLM(said("", is_done=True), repeat=True), "The simulated user returned an empty message."),
     ],
 )
-def test_a_user_who_fails(guide, player, error):
-    """A failing simulated user is an error of the trial."""
+def test_a_failing_user_is_an_error(guide, player, error):
+    """A failing simulated user makes the outcome of the trial an error."""
     trial = trial_of(guide, SimulatedUser("talk", llm=player))
     assert trial.outcome == "error"
     assert error in trial.error
@@ -263,14 +263,14 @@ def test_a_suite_inside_a_recording(tmp_path, guide):
         {"goal": "x", "max_prompts": True},
     ],
 )
-def test_what_is_no_user(arguments):
-    """An argument that cannot be right is refused when the user is made."""
+def test_invalid_user_arguments_are_rejected(arguments):
+    """An invalid argument raises a ConfigError when the user is created."""
     with pytest.raises(ConfigError):
         SimulatedUser(**arguments)
 
 
 def test_a_conversation_in_reports(guide):
-    """A page and JUnit XML show the whole of a conversation that did not pass."""
+    """HTML and JUnit XML reports show all messages of a failed conversation."""
     report = Report("talk", (trial_of(guide, PLACES, expected="Goodbye"),))
     for shown in (report.to_html(), report.to_junit()):
         assert "user: And of France?\nagent: Paris.\nuser: Thank you!" in shown
@@ -297,13 +297,13 @@ def cancel(number: int, context: RunContext[Shop]) -> str:
 
 
 def is_cancelled(case, result):
-    """Whether the order is gone, and no other."""
+    """Return whether only this order was cancelled."""
     return result.context.orders == [11, 13]
 
 
 @pytest.mark.parametrize("is_function", [False, True])
 def test_a_state_for_each_trial(is_function):
-    """Each trial has a separate context, which its tools change and its scorers see."""
+    """Each trial has a separate context that its tools change and its scorers receive."""
 
     def line(request):
         is_asked = request.messages[-1].content == "Number 12."
@@ -324,7 +324,7 @@ def test_a_state_for_each_trial(is_function):
 
 
 def test_a_context_that_cannot_be_made(guide):
-    """A failing context function is an error of its trial; a context that is not a function is refused."""
+    """A failing context function is an error of its trial, and any other context is rejected."""
     suite = Suite("talk", [Case("?", "Hanoi")], [contains()], context=lambda case: 1 / len(case.tags))
     (trial,) = suite.run(guide).trials
     assert (trial.outcome, trial.error[:46]) == ("error", "The context of the trial failed (ZeroDivisionE")

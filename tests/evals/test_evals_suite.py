@@ -9,16 +9,16 @@ from agentkit.errors import ConfigError
 from agentkit.evals import Case, Suite, contains, exact, numeric
 
 
-def test_the_three_lines(always):
-    """A suite has a name, cases and scorers; its report counts the passed cases."""
+def test_a_suite_is_run(always):
+    """A report counts the passed cases of a suite."""
     suite = Suite("sums", [Case("What is 17% of 2,400?", expected=408)], scorers=[numeric()])
     report = suite.run(always("It is 408."))
     assert "1 of 1" in str(report)
     assert report.success_rate == 1.0
 
 
-def test_a_suite_awaits(sums, always):
-    """`arun` does what `run` does, as tasks of an event loop."""
+def test_a_suite_can_be_awaited(sums, always):
+    """`arun` gives the same result as `run`."""
     blocking, awaiting = sums.run(always("It is 4.")), asyncio.run(sums.arun(always("It is 4.")))
     assert [trial.outcome for trial in awaiting.trials] == [trial.outcome for trial in blocking.trials]
     assert awaiting.success_rate == 0.25
@@ -36,8 +36,8 @@ def test_a_suite_awaits(sums, always):
         ("x", [Case("x", 1), Case("x", 1)], [exact()]),
     ],
 )
-def test_what_is_no_suite(arguments):
-    """A suite without name, cases or scorers, or with two cases of one id, is refused when it is made."""
+def test_invalid_suite_arguments_are_rejected(arguments):
+    """A suite without a name, cases or scorers, or with duplicate ids, raises a ConfigError."""
     with pytest.raises(ConfigError):
         Suite(*arguments)
 
@@ -51,7 +51,7 @@ def test_the_scorers_of_a_case():
 
 
 def test_some_of_the_cases(sums, always):
-    """Cases are chosen by themselves or by their ids, and an unknown one is an error."""
+    """Cases can be selected by object or id, and an unknown one raises an error."""
     first, second, *_ = sums.cases
     report = sums.run(always("2"), cases=[second.id, first])
     assert [trial.case for trial in report.trials] == [first, second]
@@ -59,8 +59,8 @@ def test_some_of_the_cases(sums, always):
         sums.run(always("2"), cases=["nix"])
 
 
-def test_what_tells_suites_apart(sums):
-    """A suite with another case, another expectation or another scorer is another suite."""
+def test_the_digest_identifies_a_suite(sums):
+    """The digest of a suite depends on its cases, expectations and scorers, but not on its name."""
     cases = list(sums)
     same = Suite("other name", cases, [numeric()])
     others = [
@@ -82,8 +82,8 @@ def test_a_suite_from_a_file(tmp_path, always):
     assert Suite.read(tmp_path / "capitals.jsonl", [contains()], name="other").name == "other"
 
 
-def test_the_names_of_the_wing():
-    """Every name that the wing offers can be imported, and no other."""
+def test_the_public_names_can_be_imported():
+    """The package exports exactly its public names."""
     assert all(getattr(evals, name) for name in evals.__all__)
     assert set(evals.__all__) <= set(dir(evals))
     with pytest.raises(AttributeError, match="no attribute 'nix'"):

@@ -49,7 +49,7 @@ def trial_of(function, case=SUM, scorers=None, **options):
 
 
 def yes(function, **options):
-    """The trial of a case that expects a yes."""
+    """Return the trial of a case that expects yes."""
     return trial_of(function, Case("Say yes.", "yes"), contains(), **options)
 
 
@@ -63,7 +63,7 @@ def test_a_function_of_several_agents(pipeline):
 
 
 def test_a_function_without_a_model():
-    """A function without model requests costs nothing, and gets its arguments by name."""
+    """A function without model requests costs nothing and receives its arguments by name."""
 
     def add(a, b=1):
         return {"sum": a + b}
@@ -75,8 +75,8 @@ def test_a_function_without_a_model():
     assert [report.figures[0].usage, report.figures[0].cost.dollars] == [Usage(), 0.0]
 
 
-def test_an_awaiting_function(model):
-    """An `async` function is awaited, in a program that awaits and in one that does not."""
+def test_an_async_function_is_awaited(model):
+    """An `async` function is awaited in blocking and async programs."""
 
     async def answer(question):
         await asyncio.sleep(0)
@@ -94,12 +94,12 @@ class Answering:
     """An object that is called."""
 
     async def __call__(self, _question):
-        """The sum."""
+        """Return the sum."""
         return 4
 
 
 def test_functions_run_at_the_same_time():
-    """The concurrency limit holds for functions, also in async programs."""
+    """The concurrency limit applies to functions, also in async programs."""
     together = threading.Barrier(9, timeout=20)
 
     def wait(_question):
@@ -121,8 +121,8 @@ def test_functions_run_at_the_same_time():
         (Unreachable("down"), "error", "down"),
     ],
 )
-def test_what_a_function_raises(raised, outcome, error):
-    """An exception of a function is the outcome of its trial, and the others continue."""
+def test_an_exception_is_the_outcome_of_a_trial(raised, outcome, error):
+    """An exception in a function is the outcome of its trial, and the other trials continue."""
 
     def fail(question):
         if question == "fail":
@@ -134,8 +134,8 @@ def test_what_a_function_raises(raised, outcome, error):
     assert report.trials[0].error == error
 
 
-def test_a_run_that_is_returned(model):
-    """A result that is returned counts for what it holds, also where it has no answer."""
+def test_a_function_can_return_a_run(model):
+    """A function that returns a run result is scored like the run, even without an answer."""
     agent = Agent("helper", core_tools, llm=model, max_iterations=1)
     trial = trial_of(lambda question: Agent("helper", core_tools, llm=model).run(question))
     assert (trial.outcome, trial.usage.requests) == ("passed", 2)
@@ -162,8 +162,8 @@ class Place:
         ("text\ud800", "text\ud800"),
     ],
 )
-def test_values_as_answers(value, answer, tmp_path):
-    """Any value is an answer: text as it is, anything else as JSON, also in a report that is saved."""
+def test_any_value_can_be_an_answer(value, answer, tmp_path):
+    """Any value can be an answer: strings unchanged, other values as JSON."""
     report = Suite("x", [Case("?", id="one")], [lambda _case, _result: True]).run({"it": lambda _question: value})
     (trial,) = report.trials
     assert trial.result.milestones[-1].output == answer
@@ -176,8 +176,8 @@ def test_a_long_answer():
     assert yes(lambda _question: "x" * 1_000_000 + " yes").outcome == "passed"
 
 
-def test_limits_hold_inside(model):
-    """Agents inside keep to the limits of the suite; a function that they have cut short is undone, not wrong."""
+def test_limits_apply_inside_a_function(model):
+    """Agents inside a function use the limits of the suite, and a function stopped by them is undone."""
 
     def answer(question):
         result = Agent("helper", core_tools, llm=model).run(question)
@@ -188,8 +188,8 @@ def test_limits_hold_inside(model):
     assert "20 total tokens" in trial.error
 
 
-def test_trials_that_wait_inside_for_each_other():
-    """Functions at the same time that hold, at worst, all that is left wait for each other, and are all done."""
+def test_concurrent_functions_wait_for_each_other():
+    """Concurrent functions that reserve the whole remaining limit wait for each other and all finish."""
 
     def answer(question):
         return Agent("helper", llm=ScriptedLLM("yes"))(question)
@@ -204,8 +204,8 @@ def _ask_an_agent(question):
     return Agent("helper", llm=ScriptedLLM("yes"))(question)
 
 
-def test_a_model_that_is_asked_directly_counts():
-    """Direct model requests are charged to the limits after their response."""
+def test_direct_model_requests_are_charged():
+    """Direct model requests inside a function are charged to the limits."""
 
     def answer(question):
         return ScriptedLLM(say("yes", usage=Usage(500, 500, requests=1))).complete(question).text
@@ -216,8 +216,8 @@ def test_a_model_that_is_asked_directly_counts():
     assert [trial.outcome for trial in later.trials][:2] == ["passed", "undone"]
 
 
-def test_time_that_is_up():
-    """The suite's time ends a function that waits, and no other is begun."""
+def test_the_time_limit_stops_a_function():
+    """The time limit of a suite stops a waiting function and starts no other."""
     ended = threading.Event()
 
     def wait(_question):
@@ -230,8 +230,8 @@ def test_time_that_is_up():
     assert "time" in report.trials[0].error
 
 
-def test_no_function_changes_what_another_gets():
-    """Arguments that a function changes are as they were for the next repeat."""
+def test_modified_arguments_are_restored():
+    """Arguments that a function modifies are restored for the next repeat."""
 
     def take(words):
         words["list"].append("more")
@@ -242,7 +242,7 @@ def test_no_function_changes_what_another_gets():
 
 
 def test_a_folder_for_each_trial(tmp_path):
-    """A function with a parameter `workspace` gets a copy of the suite's folder."""
+    """A function with a `workspace` parameter receives a copy of the suite's folder."""
     (tmp_path / "a.txt").write_text("yes")
 
     def read(_question, workspace):
@@ -266,15 +266,15 @@ def test_versions_of_a_function_are_compared():
 
 
 def test_a_function_is_recorded_and_replayed(tmp_path, pipeline, model):
-    """The models inside a function answer from cassettes, and the function itself is called."""
+    """Model requests inside a function are replayed from cassettes, and the function itself is called."""
     first = trial_of(pipeline, scorers=[numeric(), tool_calls()], record=tmp_path)
     asked = len(model.requests)
     second = trial_of(pipeline, scorers=[numeric(), tool_calls()], replay=tmp_path)
     assert (second.outcome, second.usage, len(model.requests)) == ("passed", first.usage, asked)
 
 
-def test_a_suite_of_functions_goes_on(tmp_path, pipeline):
-    """A trial of a function is stored with its usage, and not run again."""
+def test_a_suite_of_functions_can_be_resumed(tmp_path, pipeline):
+    """A finished trial of a function is stored with its usage and not run again."""
     place = tmp_path / "trials.jsonl"
     first = trial_of(pipeline, scorers=[numeric(), tool_calls()], resume=place)
     second = trial_of(pipeline, scorers=[numeric(), tool_calls()], resume=place)
@@ -282,8 +282,8 @@ def test_a_suite_of_functions_goes_on(tmp_path, pipeline):
     assert second.result.run_id == first.result.run_id
 
 
-def test_a_function_that_was_changed(tmp_path):
-    """A file of trials of a function with another source is refused."""
+def test_trials_of_a_changed_function_are_rejected(tmp_path):
+    """A stored file of a function with another source raises an error."""
 
     def one(question):
         return "yes"
@@ -298,7 +298,7 @@ def test_a_function_that_was_changed(tmp_path):
 
 
 def test_a_tool_is_a_function():
-    """A tool is tried with the arguments that a model would give."""
+    """A tool is called with the arguments that a model would give."""
     from agentkit import calculator_tool
 
     case = Case(
@@ -313,8 +313,8 @@ def test_agents_and_functions_side_by_side(model, pipeline):
     assert [(trial.agent, trial.outcome) for trial in report.trials] == [("helper", "passed"), ("answer", "passed")]
 
 
-def test_what_a_function_cannot_be_asked(always):
-    """Cases and options that do not fit are refused before anything runs."""
+def test_unsupported_function_cases_are_rejected(always):
+    """Cases and options that a function does not support raise a ConfigError before anything runs."""
     with pytest.raises(ConfigError, match="has arguments="):
         Suite("x", [Case(arguments={}, expected=1)], numeric()).run(always("yes"))
     with pytest.raises(ConfigError, match="parameter `history`"):
@@ -416,8 +416,8 @@ def test_a_pause_inside():
     assert (trial.outcome, [used.result.status for used in trial.result.tool_calls]) == ("passed", ["ok"])
 
 
-def test_models_in_pieces_and_awaited():
-    """A model that is asked directly counts in pieces and awaited, too."""
+def test_direct_requests_are_counted_in_every_mode():
+    """Direct model requests count, streamed and awaited."""
 
     def pieces(question):
         return "".join(getattr(event, "text", "") for event in ScriptedLLM("yes").stream(question))
@@ -433,8 +433,8 @@ def test_models_in_pieces_and_awaited():
     assert (trial.outcome, trial.result.iterations, len(trial.result.messages)) == ("passed", 1, 2)
 
 
-def test_a_function_that_tells_nothing_of_itself(tmp_path):
-    """A function that is written in C, or at a prompt, is tried as well."""
+def test_a_function_without_source_code(tmp_path):
+    """Functions without a signature or source code can be evaluated."""
     assert trial_of(len, Case("four", 4)).outcome == "passed"
     assert trial_of(max, Case(["four"], "four"), contains()).outcome == "passed"
     typed = FunctionType(compile("4", "typed", "eval"), {})

@@ -14,17 +14,17 @@ BEGINS = b'{"ours"'
 
 @pytest.fixture
 def place(tmp_path):
-    """A place for a file."""
+    """Return a path for a file."""
     return tmp_path / "file.jsonl"
 
 
 def opened(place):
-    """A file of ours."""
+    """Return a file with the expected first line."""
     return AppendOnlyFile(place, BEGINS, "a test")
 
 
 def test_lines(place):
-    """A file of lines is its owner's alone, and has the lines that were added, in order."""
+    """A file of lines is private and contains the added lines in order."""
     for count in range(3):
         file = opened(place)
         assert (len(file.lines), file.is_foreign) == (count, False)
@@ -46,8 +46,8 @@ def test_lines(place):
         ("my notes\nof last week", True, [b"my notes"]),
     ],
 )
-def test_what_stands_there(place, content, is_foreign, lines):
-    """A file with another beginning is refused and left unchanged."""
+def test_existing_content_is_read(place, content, is_foreign, lines):
+    """A file with another beginning is foreign and unchanged; an incomplete last line is removed by `mend`."""
     place.write_text(content)
     file = opened(place)
     assert (file.is_foreign, file.lines, place.read_text()) == (is_foreign, lines, content)
@@ -56,8 +56,8 @@ def test_what_stands_there(place, content, is_foreign, lines):
     assert place.read_bytes() == b"".join(line + b"\n" for line in lines)
 
 
-def test_a_file_that_others_could_read(place):
-    """Others lose their leave to read a file once it is known to be ours."""
+def test_an_existing_file_becomes_private(place):
+    """`mend` restricts the permissions of an existing file to its owner."""
     place.touch(0o644)
     place.chmod(0o644)
     file = opened(place)
@@ -68,7 +68,7 @@ def test_a_file_that_others_could_read(place):
 
 
 def test_what_is_no_file(tmp_path):
-    """A folder, a pipe and a device are refused at once."""
+    """A folder, pipe or device raises a SessionError."""
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path / "pipe", "/dev/full"):
         with pytest.raises(SessionError, match="is not a file in which a test can be stored"):
@@ -78,7 +78,7 @@ def test_what_is_no_file(tmp_path):
 
 
 def test_one_at_a_time(place):
-    """As long as one run has the file open no other one can write to it."""
+    """Only one run at a time can open a file for writing."""
     file = opened(place)
     with pytest.raises(SessionError, match="Another run writes to"):
         opened(place)
@@ -87,7 +87,7 @@ def test_one_at_a_time(place):
 
 
 def test_a_file_that_cannot_be_shortened():
-    """A line that was cut off and cannot be taken away is an error, and not the beginning of the next one."""
+    """An incomplete line that cannot be removed raises a SessionError."""
     sealed = os.memfd_create("sealed", os.MFD_ALLOW_SEALING)
     os.write(sealed, b'{"ours": 1}\n{"cut')
     fcntl.fcntl(sealed, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)

@@ -8,7 +8,7 @@ from agentkit.evals.metrics import Metrics
 
 
 def figures(*seconds, passed=True):
-    """The figures of trials that took so many seconds each."""
+    """Return the metrics of trials with these durations in seconds."""
     trials = [
         Trial(Case(f"{index}"), "x" * 50, scores=(Score("a", float(passed)),), seconds=each)
         for index, each in enumerate(seconds)
@@ -17,7 +17,7 @@ def figures(*seconds, passed=True):
 
 
 def test_rates_are_bars():
-    """A rate of all is as long as the axis, a rate of none has no length, and a long name is cut."""
+    """The length of a bar is proportional to the rate, and long names are shortened."""
     drawn = rates([figures(1, 2), figures(1, 2, passed=False)])
     widths = re.findall(r'width="([\d.]+)" height="12" rx="2" class="rate"', drawn)
     assert [float(width) for width in widths] == [624.0, 0.0]
@@ -26,7 +26,7 @@ def test_rates_are_bars():
 
 
 def test_latencies_are_dots():
-    """Each answer is a dot, and the marks of the axis are round numbers that reach beyond the longest."""
+    """Each answer is a dot, and the axis has round marks beyond the longest time."""
     drawn = latencies([figures(0.5, 1.0, 3.7)])
     assert drawn.count("<circle") == 3
     assert re.findall(r">([\d.]+) s</text>", drawn) == ["0", "1", "2", "3", "4"]
@@ -34,7 +34,7 @@ def test_latencies_are_dots():
 
 
 def test_no_latencies():
-    """Without answers or times no plot is drawn."""
+    """No plot is drawn without answers or times."""
     assert latencies([Metrics.of("nobody", [])]) is None
     assert latencies([figures(0.0)]) is None
     assert latencies([figures(1.0), Metrics.of("nobody", [])]).count("<circle") == 1

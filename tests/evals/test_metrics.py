@@ -11,7 +11,7 @@ from agentkit.usage import Tariff, Usage
 
 
 def test_the_figures_of_an_agent(mixed):
-    """The rate counts errors, refusals and limits as not passed; each ending is counted."""
+    """The rate counts errors, refusals and limits as not passed, and every outcome is counted."""
     figures = mixed.figures[0]
     assert (figures.agent, figures.model, figures.trials, figures.rate.trials, figures.rate.cases) == (
         *("one", "scripted"),
@@ -26,21 +26,21 @@ def test_the_figures_of_an_agent(mixed):
 
 
 def test_no_figures():
-    """Of no trials nothing is known."""
+    """Without trials the interval of the rate is from 0 to 1 and the other metrics are 0 or empty."""
     figures = Metrics.of("nobody", [])
     assert (figures.rate.low, figures.rate.high, figures.score, figures.latency(0.5)) == (0.0, 1.0, 0.0, 0.0)
     assert (figures.share("error"), figures.tool_accuracy, figures.model) == (0.0, None, "")
 
 
-def test_money_that_nobody_knows(always):
-    """Without a price the cost is unknown, not 0, also in the data."""
+def test_an_unknown_cost_is_not_zero(always):
+    """Without a price the cost is unknown, not 0."""
     report = Suite("x", [Case("?", "yes")], contains()).run(always("yes"))
     assert report.figures[0].cost is None
     assert report.figures[0].to_data()["cost"] == {"dollars": None, "text": "unknown", "unpriced_requests": None}
 
 
-def test_money_that_is_known():
-    """Where prices are known, money is summed up."""
+def test_known_costs_are_added_up():
+    """Known costs are added up."""
     usage = Usage(1_000_000, 0, requests=1, tariff=Tariff("openai", "gpt-5.4-mini"))
     llm = ScriptedLLM(Response(AssistantMessage("yes"), usage=usage), repeat=True)
     report = Suite("x", [Case("?", "yes")], contains()).run(Agent("x", llm=llm), repeats=2)
@@ -49,14 +49,14 @@ def test_money_that_is_known():
     assert data["cost"]["dollars"] > 0
 
 
-def test_what_is_undone_is_not_counted(always):
-    """Trials that the suite's limits left undone count neither way."""
+def test_undone_trials_are_not_counted(always):
+    """Trials that were not run because of the limits count neither as passed nor as failed."""
     report = Suite("x", [Case("?", "yes")], contains()).run(always("yes"), limits=Limits(input_tokens=1))
     assert (report.figures[0].rate.trials, report.figures[0].outcomes["undone"], report.success_rate) == (0, 1, 0.0)
 
 
 def test_repeats_that_pass():
-    """Metrics and table have the probability that at least one of the repeats passes, and that all pass."""
+    """The metrics contain the probability that any or all of the repeats pass."""
     lines = iter(["yes", "no", "yes", "yes", "yes", "no"])
     agent = Agent("helper", llm=ScriptedLLM(lambda _: next(lines), repeat=True))
     report = Suite("x", [Case("a", "yes"), Case("b", "yes")], contains()).run(agent, repeats=3, concurrency=1)

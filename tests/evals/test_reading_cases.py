@@ -21,14 +21,14 @@ ROWS = [
 
 
 def written(tmp_path, text, name="cases.jsonl"):
-    """A file with a text."""
+    """Return a file with this text."""
     place = tmp_path / name
     place.write_text(text, "utf-8")
     return place
 
 
 def test_json_lines(tmp_path):
-    """Cases are read from JSON lines; empty lines are skipped, and null means not given."""
+    """Cases are read from JSON lines, empty lines are skipped and null counts as missing."""
     cases = read_cases(written(tmp_path, "\n".join(map(json.dumps, ROWS)) + "\n\n"))
     assert cases[0] == Case("What is 2+2?", 4, tags=["sums"], id="two")
     assert cases[1].content == ("What?", Image("https://example.org/x.png"))
@@ -43,15 +43,15 @@ def test_json_lines(tmp_path):
     assert cases[6].arguments == {"a": 1, "b": [2]}
 
 
-def test_a_case_comes_back_from_its_data(tmp_path):
+def test_a_case_can_be_parsed_from_its_data(tmp_path):
     """The data of a case parses to the same case."""
     cases = read_cases(written(tmp_path, "\n".join(map(json.dumps, ROWS))))
     again = read_cases(written(tmp_path, "\n".join(json.dumps(case.to_data()) for case in cases)))
     assert again == cases
 
 
-def test_comma_separated_values(tmp_path):
-    """Cases are read from comma-separated values below a line of names; quoted values may hold lines."""
+def test_cases_are_read_from_csv(tmp_path):
+    """Cases are read from CSV with a header row, and quoted values may contain newlines."""
     text = (
         'Prompt,expected,tags,tool_calls\n"What is\n2+2?",4,"sums, easy",calculator\n,,,\n'
         'x,,,"[[""add"", {""a"": 1}]]"\n'
@@ -63,29 +63,29 @@ def test_comma_separated_values(tmp_path):
 
 
 @pytest.mark.parametrize("end", ["\u2028", "\x85", "\x0b", "\x0c"], ids=ascii)
-def test_a_row_ends_where_its_line_does(tmp_path, end):
-    """A case cannot hide within the line of another: such characters belong to the value."""
+def test_other_line_separators_do_not_end_a_row(tmp_path, end):
+    """Other line separators belong to the value and do not start a new row."""
     (case,) = read_cases(written(tmp_path, f"prompt,expected\r\na{end}b,c\r\n", "cases.csv"))
     assert (case.text, case.expected) == (f"a{end}b", "c")
 
 
-def test_a_lone_carriage_return_is_no_row(tmp_path):
-    """A carriage return that ends no line is a fault of the row."""
+def test_a_lone_carriage_return_is_rejected(tmp_path):
+    """A carriage return inside a row is an error."""
     place = tmp_path / "cases.csv"
     place.write_bytes(b"prompt,expected\na,b\rc,d\n")
     with pytest.raises(ConfigError, match="line 2: this is not a row"):
         read_cases(place)
 
 
-def test_a_workspace_is_meant_from_the_file(tmp_path):
-    """A relative workspace in a file is relative to the file."""
+def test_a_relative_workspace_starts_at_the_file(tmp_path):
+    """A relative workspace is resolved from the folder of the file."""
     (case,) = read_cases(written(tmp_path, '{"prompt": "x", "workspace": "fixtures"}'))
     assert case.workspace == str(tmp_path / "fixtures")
 
 
 @pytest.mark.parametrize("workspace", ["..", "/etc", "out", "inner/../../x", "loop", "\0"])
-def test_a_workspace_elsewhere(tmp_path, workspace):
-    """A case file cannot name a folder outside its own folder, also not through a link."""
+def test_a_workspace_outside_the_folder_is_rejected(tmp_path, workspace):
+    """A case file cannot name a workspace outside its folder, also not through a link."""
     folder = tmp_path / "cases"
     folder.mkdir()
     (folder / "out").symlink_to(tmp_path)
@@ -110,21 +110,21 @@ def test_a_workspace_elsewhere(tmp_path, workspace):
         ("prompt,expected\n,1", "a.csv", "line 2: the prompt is missing"),
     ],
 )
-def test_a_row_that_is_no_case(tmp_path, text, name, told):
-    """The error for an invalid row has its line number."""
+def test_an_invalid_row_is_reported(tmp_path, text, name, told):
+    """The error for an invalid row contains its line number."""
     with pytest.raises(ConfigError) as raised:
         read_cases(written(tmp_path, text, name))
     assert told in str(raised.value)
 
 
-def test_many_rows_that_are_no_cases(tmp_path):
-    """Of many invalid rows the first few are reported, and the number of the others."""
+def test_many_invalid_rows_are_summarized(tmp_path):
+    """The first few invalid rows are reported with the number of the remaining ones."""
     with pytest.raises(ConfigError, match="… and 2 more"):
         read_cases(written(tmp_path, "{\n" * 7))
 
 
-def test_files_that_hold_no_cases(tmp_path):
-    """Files of other kinds, that are not there, not UTF-8 or too long are refused."""
+def test_invalid_case_files_are_rejected(tmp_path):
+    """Files of other types, missing files, and files that are not UTF-8 or too long are rejected."""
     with pytest.raises(ConfigError, match=r"\.jsonl and \.csv"):
         read_cases(tmp_path / "cases.txt")
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
@@ -138,8 +138,8 @@ def test_files_that_hold_no_cases(tmp_path):
         read_cases(tmp_path / "b.csv")
 
 
-def test_conversations_in_comma_separated_values(tmp_path):
-    """In comma-separated values prompts and arguments are JSON."""
+def test_conversations_in_csv(tmp_path):
+    """Prompts and arguments in CSV are parsed as JSON."""
     text = 'expected,prompts,arguments\nbye,"[""Hello"", ""And?""]",\n3,,"{""a"": 1}"\n'
     one, two = read_cases(written(tmp_path, text, "cases.csv"))
     assert (one.text, two.arguments) == ("Hello / And?", {"a": 1})
@@ -158,7 +158,7 @@ def test_conversations_in_comma_separated_values(tmp_path):
         {"arguments": [1]},
     ],
 )
-def test_conversations_that_are_none(tmp_path, row):
+def test_invalid_conversations_are_reported(tmp_path, row):
     """Invalid conversations, users and arguments are reported with their line."""
     with pytest.raises(ConfigError, match="line 1"):
         read_cases(written(tmp_path, json.dumps(row)))
@@ -166,7 +166,7 @@ def test_conversations_that_are_none(tmp_path, row):
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_cells_are_stripped_and_separated_as_spreadsheets_do(separator, tmp_path):
-    """Values separated by commas, semicolons or tabs are read without the blanks around them."""
+    """Commas, semicolons and tabs separate values, and surrounding spaces are removed."""
     rows = [["prompt", " expected ", "tags"], [" What is 2+2? ", " 4 ", "math easy"], [" ", " ", " "]]
     (case,) = read_cases(written(tmp_path, "\n".join(map(separator.join, rows)), "cases.csv"))
     assert (case.prompt, case.expected, case.tags) == ("What is 2+2?", "4", ("math", "easy"))

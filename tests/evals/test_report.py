@@ -14,7 +14,7 @@ SECRET = "sk-proj-" + "aB3" * 16
 
 
 def test_a_report_is_saved_and_read(tmp_path, mixed):
-    """A report comes back from its file with figures, cases and runs."""
+    """A saved report is read with its metrics, cases and runs."""
     mixed.save(tmp_path / "x.json")
     again = Report.read(tmp_path / "x.json")
     assert [figures.to_data() for figures in again.figures] == [figures.to_data() for figures in mixed.figures]
@@ -23,7 +23,7 @@ def test_a_report_is_saved_and_read(tmp_path, mixed):
     assert again.trials[0].result.tool_calls == mixed.trials[0].result.tool_calls
 
 
-def test_a_report_is_redacted_and_its_owners(tmp_path, always):
+def test_a_saved_report_is_redacted_and_private(tmp_path, always):
     """Saved reports, as JSON, HTML or JUnit XML, contain no secrets and have mode 0600."""
     report = Suite("x", [Case(f"Say {SECRET}", "no")], contains()).run(always(f"yes {SECRET}"))
     for name in ("x.json", "x.html", "x.xml"):
@@ -33,7 +33,7 @@ def test_a_report_is_redacted_and_its_owners(tmp_path, always):
 
 
 def test_the_form_follows_the_suffix(tmp_path, mixed):
-    """The suffix of the file decides the format of a report."""
+    """The suffix of the file selects the format of a report."""
     for name, start in (("a.json", '{"agentkit_report":1'), ("a.html", "<!doctype html>"), ("a.xml", "<?xml")):
         mixed.save(tmp_path / name)
         assert (tmp_path / name).read_text("utf-8").startswith(start)
@@ -54,20 +54,20 @@ def test_the_form_follows_the_suffix(tmp_path, mixed):
     ],
 )
 def test_what_is_no_report(tmp_path, text):
-    """Another file, or a damaged one, is refused."""
+    """A file that is not a report raises a SessionError."""
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(SessionError, match=r"was not written by Report\.save"):
         Report.read(tmp_path / "x.json")
 
 
-def test_a_report_that_is_not_there(tmp_path):
+def test_a_missing_report_is_an_error(tmp_path):
     """A missing report raises an error."""
     with pytest.raises(SessionError, match="cannot be read"):
         Report.read(tmp_path / "x.json")
 
 
 def test_parts_of_a_report(mixed, hostile):
-    """A report can be bounded to one agent, and to the cases with a tag."""
+    """A report can be filtered by agent and by tag."""
     assert mixed.only(agent="one").agents == ["one"]
     assert {trial.case.id for trial in mixed.only(tag="a").trials} == {"fails", "breaks"}
     assert len(mixed.only(agent="one", tag=hostile).trials) == 4
@@ -85,8 +85,8 @@ def test_data_of_a_report(mixed):
     assert figures["decisions"] == [{"verdict": "allow", "rule": "safety-level", "times": 8}]
 
 
-def test_no_form_of_a_report_tells_a_secret(tmp_path, monkeypatch):
-    """No format of a report contains a secret, however it is spelled or cut."""
+def test_no_report_format_contains_a_secret(tmp_path, monkeypatch):
+    """No format of a report contains a secret, however it is escaped or truncated."""
     key, token = "sk-proj-" + "aB3" * 16, "hush-4711-value-of-the-environment"
     monkeypatch.setenv("X_API_TOKEN", token)
     spelled = "".join(f"\\u{ord(letter):04x}" for letter in "tulip9")
@@ -104,8 +104,8 @@ def test_no_form_of_a_report_tells_a_secret(tmp_path, monkeypatch):
             assert secret not in form
 
 
-def test_half_a_secret_is_one():
-    """A reason that is cut in the middle of a secret does not begin with the first half of it."""
+def test_a_truncated_secret_is_redacted():
+    """A secret that is cut by truncation is still redacted."""
     case = Case("x", "no", id="x")
     agent = Agent("one", llm=ScriptedLLM(f"{'x' * 60} sk-proj-{'aB3' * 16}"))
     report = Suite("s", [case], exact()).run(agent)

@@ -10,7 +10,7 @@ from agentkit.evals.metrics import mcnemar
 
 @pytest.fixture
 def answered(always):
-    """A function from answers, one a case, to the report of them."""
+    """Return a function that creates a report from one answer per case."""
 
     def make(*answers, **options):
         cases = [Case(f"Case {index}.", "yes", id=f"{index}") for index in range(len(answers))]
@@ -38,8 +38,8 @@ def test_case_by_case(answered):
     assert "difference +20 points" in str(comparison)
 
 
-def test_a_clear_loss(answered):
-    """A loss that chance does not explain is one; the same the other way is a gain."""
+def test_a_significant_loss_is_reported(answered):
+    """A significant loss is reported as worse, and a gain is not."""
     good, bad = answered(*["yes"] * 8), answered(*["no"] * 8)
     assert good.compare(bad).is_worse
     assert not bad.compare(good).is_worse
@@ -47,14 +47,14 @@ def test_a_clear_loss(answered):
 
 
 def test_cases_of_only_one_report(answered):
-    """Cases that only one of the reports has are left out, and counted."""
+    """Cases that are only in one report are counted and not compared."""
     comparison = answered("yes", "no", "yes").compare(answered("yes", "yes"))
     assert comparison.missing == ("2",)
     assert "1 case is in only one of the two reports, and is left out" in str(comparison)
     assert Comparison.of((), ()).difference == 0.0
 
 
-def test_what_is_undone_is_not_compared(answered):
+def test_undone_trials_are_not_compared(answered):
     """Unfinished trials are not compared."""
     comparison = answered("yes", "yes").compare(answered("yes", "yes", limits=Limits(input_tokens=1)))
     assert (comparison.rows, comparison.missing) == ((), ("0", "1"))
@@ -70,7 +70,7 @@ def test_repeats_count_by_the_majority(always):
 
 
 def test_which_agents_are_compared(always):
-    """Reports of several agents are compared by their common agent, or the agent must be named."""
+    """Reports are compared by their common agent, or the agent must be named."""
     suite = Suite("x", [Case("?", "yes")], contains())
     both = suite.run({"a": always("yes"), "b": always("no")})
     assert both.compare(suite.run({"b": always("yes"), "c": always("no")})).after == "b"

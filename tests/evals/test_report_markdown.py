@@ -29,13 +29,13 @@ def tokens_of(text):
 
 
 def reported(answer, prompt="Say yes.", name="one"):
-    """A report of one case that fails with this answer."""
+    """Return a report of one case that fails with this answer."""
     agent = Agent(name, llm=ScriptedLLM(answer, repeat=True))
     return Suite("greeting", [Case(prompt, "yes, indeed")], [contains()]).run({name: agent})
 
 
-def test_what_markdown_says(mixed):
-    """There is a table with a row for each agent, one for each tag, and what did not pass with the reasons."""
+def test_markdown_contains_the_results(mixed):
+    """Markdown has a table of agents, one of tags, and the failed cases with their reasons."""
     text = mixed.to_markdown()
     kinds = [token.type for token in tokens_of(text)]
     assert (kinds.count("table_open"), kinds.count("heading_open")) == (2, 1 + min(20, len(mixed.failures)))
@@ -46,8 +46,8 @@ def test_what_markdown_says(mixed):
 
 
 @pytest.mark.parametrize("said", HOSTILE)
-def test_what_others_wrote_is_code(said):
-    """No answer, prompt or name becomes a link, a picture, a tag, a list or the end of its block."""
+def test_untrusted_text_is_escaped(said):
+    """Answers, prompts and names are escaped in Markdown."""
     found = list(tokens_of(reported(said, f"Say yes. {said}", f"one {said}").to_markdown()))
     assert not {token.type for token in found} & {"link_open", "image", "blockquote_open", "ordered_list_open"}
     html = [token.content for token in found if token.type.startswith("html")]
@@ -61,8 +61,8 @@ def test_what_others_wrote_is_code(said):
 
 
 @pytest.mark.parametrize("name", ["1. bot", "- bot", "+ bot", "7) bot", "2.", "www.bot.example", "bot | a"])
-def test_a_name_is_no_list(name):
-    """No name of an agent begins a list, is a link or ends its cell."""
+def test_an_agent_name_is_escaped(name):
+    """An agent name cannot start a list, create a link or end its table cell."""
     found = list(tokens_of(reported("no", name=name).to_markdown()))
     assert not {token.type for token in found} & {"ordered_list_open", "bullet_list_open", "link_open"}
     assert len([token for token in found if token.type == "td_open"]) == 8

@@ -24,24 +24,24 @@ class Reader(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag, attrs):
-        """Note a tag and its attributes."""
+        """Record a tag and its attributes."""
         self.tags.add(tag)
         for name, value in attrs:
             self.attributes.setdefault(name, []).append(value)
 
     def handle_data(self, data):
-        """Note a text."""
+        """Record a text."""
         self.texts.append(data)
 
 
 @pytest.fixture
 def read(mixed):
-    """The page of a report with hostile texts, as a parser reads it."""
+    """Return the parsed page of a report with hostile text."""
     return Reader(mixed.to_html())
 
 
-def test_nothing_on_the_page_is_anybody_elses(read):
-    """The page has only tags of ours, loads nothing, and runs no script, whatever was asked and answered."""
+def test_the_page_contains_no_foreign_content(read):
+    """The page contains no foreign tags, loads no resources and runs no scripts."""
     assert read.tags <= ALLOWED
     assert not {"src", "href", "style", "srcset"} & set(read.attributes)
     assert not [name for name in read.attributes if name.startswith("on")]
@@ -49,8 +49,8 @@ def test_nothing_on_the_page_is_anybody_elses(read):
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
 
 
-def test_what_the_page_says(read, hostile):
-    """The page has figures, plots, each case with its signs, and what did not pass with prompt, answer and reason."""
+def test_the_page_contains_all_results(read, hostile):
+    """The page contains the figures, the plots, each case with its marks and the failed trials."""
     texts = " ".join(read.texts)
     for said in (
         "33 % (",
@@ -81,7 +81,7 @@ def test_a_page_of_little(always):
 
 
 def test_long_pages_are_bounded(always):
-    """Of very many failures the first are shown and the others counted; long texts are truncated."""
+    """The first failures are shown and the others counted, and long texts are truncated."""
     suite = Suite("x", [Case(f"{number} {'x' * 5_000}", "yes") for number in range(201)], contains())
     page = suite.run(always("no")).to_html()
     assert page.count("<details>") == 200

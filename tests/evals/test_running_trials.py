@@ -42,14 +42,14 @@ print(report.success_rate, len(report.trials))
 
 
 def suite_of(count, scorers=None, **more):
-    """A suite of so many cases that expect a yes."""
+    """Return a suite of this number of cases that expect yes."""
     return Suite(
         "x", [Case(f"Say {number}.", "yes", id=str(number), **more) for number in range(count)], scorers or contains()
     )
 
 
 def outcomes(report):
-    """How the trials ended."""
+    """Return the outcomes of the trials."""
     return [trial.outcome for trial in report.trials]
 
 
@@ -74,8 +74,8 @@ def test_limits_are_shared_by_all_trials(always):
     assert "not run because of the limits" in str(report)
 
 
-def test_trials_that_wait_for_each_other(always):
-    """Trials at the same time that hold, at worst, all that is left wait for each other, and are all done."""
+def test_concurrent_trials_wait_for_each_other(always):
+    """Concurrent trials that reserve the whole remaining limit wait for each other and all finish."""
     report = suite_of(6).run(always("yes"), limits=Limits(total_tokens=20_000, seconds=None), concurrency=6)
     assert outcomes(report) == ["passed"] * 6
 
@@ -94,7 +94,7 @@ def test_the_scoring_counts_too():
 
 
 def test_judges_wait_for_each_other():
-    """Judges that hold, at worst, all that is left wait for each other, and no answer is asked for twice."""
+    """Judges that reserve the whole remaining limit wait for each other without repeating a request."""
 
     def slowly(_request):
         time.sleep(0.05)
@@ -110,8 +110,8 @@ def test_judges_wait_for_each_other():
         assert len(server.requests) == 6
 
 
-def test_money_is_refused_where_nobody_knows_the_price(always):
-    """With a limit on money, a model with an unknown price is not asked, unless a price is given."""
+def test_a_cost_limit_requires_a_price(always):
+    """With a cost limit, a model with an unknown price is only called if a price is given."""
     agent = always("yes")
     assert outcomes(suite_of(1).run(agent, limits=Limits(cost=1.0))) == ["undone"]
     assert agent.llm.requests == []
@@ -119,13 +119,13 @@ def test_money_is_refused_where_nobody_knows_the_price(always):
 
 
 def test_limits_of_one_run_are_the_agents(always):
-    """Iterations are limited per run, not per suite; an agent's limit ends its trial."""
+    """Iterations are limited per run and not per suite, and an agent's limit ends its trial."""
     (trial,) = suite_of(1).run(always(call("nothing"), max_iterations=2)).trials
     assert (trial.outcome, trial.is_finished) == ("limit", True)
 
 
-def test_a_paused_trial_is_told(always):
-    """A paused run has no answer, and its trial says so."""
+def test_a_paused_trial_is_reported(always):
+    """A paused run is reported as an error of its trial."""
     from agentkit import Approval, tool
 
     @tool(level="system")
@@ -138,14 +138,14 @@ def test_a_paused_trial_is_told(always):
 
 
 def test_progress_is_told(always):
-    """Progress is reported after each trial, with the total."""
+    """Progress is reported after each trial with the total."""
     told = []
     suite_of(3).run(always("yes"), progress=lambda done, total, trial: told.append((done, total, trial.outcome)))
     assert told == [(1, 3, "passed"), (2, 3, "passed"), (3, 3, "passed")]
 
 
-def test_a_suite_goes_on_where_it_was(tmp_path, always):
-    """Finished trials are not run again; unscored ones are scored without new requests."""
+def test_a_suite_can_be_resumed(tmp_path, always):
+    """Finished trials are not run again when a suite is resumed."""
     place = tmp_path / "trials.jsonl"
     flaky = [Unreachable("down"), "yes", "yes"]
     first = suite_of(3).run(Agent("helper", llm=ScriptedLLM(*flaky)), resume=place, concurrency=1)
@@ -186,16 +186,16 @@ def test_other_seeds_are_other_trials(tmp_path, always):
     assert len(agent.llm.requests) == 2
 
 
-def test_a_part_of_a_suite_that_was_kept(tmp_path, always):
-    """The file of a whole suite also serves a part of its cases."""
+def test_a_part_of_a_stored_suite_can_be_run(tmp_path, always):
+    """The file of a whole suite can be resumed with some of its cases."""
     suite, agent, place = suite_of(3), always("yes"), tmp_path / "trials.jsonl"
     suite.run(agent, resume=place)
     assert outcomes(suite.run(agent, cases=["1"], resume=place)) == ["passed"]
     assert len(agent.llm.requests) == 3
 
 
-def test_what_was_spent_counts_when_a_suite_goes_on(tmp_path, always):
-    """The limits are those of the whole suite, what was spent before included."""
+def test_earlier_tokens_count_when_a_suite_is_resumed(tmp_path, always):
+    """The limits include what was spent before the suite was resumed."""
     place, limits = tmp_path / "trials.jsonl", Limits(total_tokens=70, seconds=None)
     suite_of(6).run(always("yes"), resume=place, limits=limits, concurrency=1)
     second = suite_of(6).run(always("yes"), resume=place, limits=limits, concurrency=1)
@@ -203,7 +203,7 @@ def test_what_was_spent_counts_when_a_suite_goes_on(tmp_path, always):
     assert "undone" in outcomes(second)
 
 
-def test_money_that_was_spent_counts_when_a_suite_goes_on(tmp_path, always):
+def test_earlier_cost_counts_when_a_suite_is_resumed(tmp_path, always):
     """The cost of earlier trials is charged, also at a given price for an unknown one."""
     place, limits = tmp_path / "trials.jsonl", Limits(cost=0.02, unknown_price=Price(1_000, 1_000))
     suite = suite_of(4)
@@ -213,8 +213,8 @@ def test_money_that_was_spent_counts_when_a_suite_goes_on(tmp_path, always):
     assert agent.llm.requests == []
 
 
-def test_a_suite_that_was_killed_never_pays_twice(tmp_path):
-    """A process that is killed in the middle leaves what is finished, and the next one asks only for the rest."""
+def test_a_killed_suite_can_be_resumed(tmp_path):
+    """After the process is killed, a resumed suite only runs the trials that were not finished."""
     command = [sys.executable, "-c", PROGRAM, tmp_path]
     process = subprocess.Popen(command)
     while not (tmp_path / "reached").exists():
@@ -230,7 +230,7 @@ def test_a_suite_that_was_killed_never_pays_twice(tmp_path):
 
 
 def test_a_suite_is_recorded_and_replayed(tmp_path, monkeypatch, calculating):
-    """A suite that was recorded runs without model, key and network, and comes to the same."""
+    """A recorded suite is replayed without model, key and network with the same result."""
     suite, agent = calculating
     first = suite.run(agent, record=tmp_path / "tapes", repeats=2)
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "AGENTKIT_BASE_URL", "AGENTKIT_PROVIDER"):
@@ -245,7 +245,7 @@ def test_a_suite_is_recorded_and_replayed(tmp_path, monkeypatch, calculating):
     ]
 
 
-def test_a_recording_is_scored_anew(tmp_path, calculating):
+def test_a_recording_can_be_scored_again(tmp_path, calculating):
     """A recording can be scored by other scorers."""
     suite, agent = calculating
     grade = json.dumps({"reason": "so", "grade": 5})
@@ -256,7 +256,7 @@ def test_a_recording_is_scored_anew(tmp_path, calculating):
 
 
 def test_a_judge_of_the_environment_is_replayed(tmp_path, monkeypatch, always):
-    """A judge that the environment names is not needed in a replay."""
+    """A judge of the environment is not needed for a replay."""
     suite = Suite("x", [Case("1")], semantic("fine?"))
     with FakeServer(json.dumps({"reason": "so", "grade": 5}), repeat=True) as server:
         monkeypatch.setenv("AGENTKIT_BASE_URL", server.base_url)
@@ -265,8 +265,8 @@ def test_a_judge_of_the_environment_is_replayed(tmp_path, monkeypatch, always):
     assert outcomes(Suite("x", [Case("1")], semantic("fine?")).run(always("yes"), replay=tmp_path)) == ["passed"]
 
 
-def test_a_case_that_is_on_no_cassette(tmp_path, always):
-    """A case that was not recorded is an error, and makes no request."""
+def test_an_unrecorded_case_is_an_error(tmp_path, always):
+    """A case that was not recorded is an error and makes no request."""
     suite_of(1).run(always("yes"), record=tmp_path)
     agent = always("yes")
     report = suite_of(2).run(agent, replay=tmp_path)
@@ -275,7 +275,7 @@ def test_a_case_that_is_on_no_cassette(tmp_path, always):
     assert agent.llm.requests == []
 
 
-def test_an_agent_that_does_not_keep_to_its_cassette(tmp_path, always):
+def test_a_changed_agent_does_not_match_its_cassette(tmp_path, always):
     """A changed agent makes requests that were not recorded, and its trial shows the difference."""
     suite_of(1).run(always("yes"), record=tmp_path)
     (trial,) = suite_of(1).run(always("yes", instruction="Be rude."), replay=tmp_path).trials
@@ -284,7 +284,7 @@ def test_an_agent_that_does_not_keep_to_its_cassette(tmp_path, always):
 
 
 def test_a_suite_inside_a_recording(tmp_path, always):
-    """A whole suite can be recorded in one cassette, too, and replayed."""
+    """A whole suite can be recorded in one cassette and replayed."""
     with record(tmp_path / "x.cassette"):
         first = suite_of(3).run(always("yes"))
     agent = always("other")
@@ -295,7 +295,7 @@ def test_a_suite_inside_a_recording(tmp_path, always):
 
 
 def test_a_recording_that_cannot_be_written(tmp_path, always):
-    """A trial whose cassette cannot be written is an error, and makes no request."""
+    """A trial whose cassette cannot be written is an error and makes no request."""
     agent = always("yes")
     (tmp_path / "file").write_text("a file where a folder should be")
     report = suite_of(1).run(agent, record=tmp_path / "file" / "tapes")
@@ -303,8 +303,8 @@ def test_a_recording_that_cannot_be_written(tmp_path, always):
     assert agent.llm.requests == []
 
 
-def test_a_disk_that_is_full(tmp_path, always):
-    """When a finished trial cannot be written down, the suite ends at once, and asks for no more."""
+def test_a_full_disk_ends_the_suite(tmp_path, always):
+    """A trial that cannot be written to disk ends the suite without further requests."""
     agent, (soft, hard) = always("yes"), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))
     try:
@@ -315,8 +315,8 @@ def test_a_disk_that_is_full(tmp_path, always):
     assert len(agent.llm.requests) < 6
 
 
-def test_a_place_that_is_no_file(always):
-    """Trials are stored in regular files, not in devices or pipes."""
+def test_trials_cannot_be_stored_in_a_device(always):
+    """Storing trials in a device raises a SessionError."""
     with pytest.raises(SessionError, match="is not a file"):
         suite_of(1).run(always("yes"), resume="/dev/null")
 
@@ -329,8 +329,8 @@ def test_awaiting_trials(tmp_path, calculating):
     assert outcomes(report) == ["passed", "error"]
 
 
-def test_a_suite_that_is_cancelled(tmp_path):
-    """Cancelling an awaited suite ends its trials, keeps what is finished and frees the file."""
+def test_a_suite_can_be_cancelled(tmp_path):
+    """Cancelling an awaited suite ends its trials, keeps the finished ones and closes the file."""
     place = tmp_path / "trials.jsonl"
     suite, reached = suite_of(2), threading.Event()
 

@@ -9,12 +9,12 @@ from agentkit.evals import Case, Score, Scorer, exact, matches, numeric
 
 
 def short(case, result):
-    """Whether an answer is short."""
+    """Return whether an answer is short."""
     return len(result.output) < 5
 
 
 async def later(case, result):
-    """The same, after a while."""
+    """Return a score asynchronously."""
     await asyncio.sleep(0)
     return 0.25
 
@@ -23,7 +23,7 @@ class Contented:
     """An object that can be called."""
 
     def __call__(self, *_told):
-        """Always well."""
+        """Return a passing score."""
         return Score("", 1.0, "because")
 
 
@@ -37,33 +37,33 @@ class Contented:
     ],
 )
 def test_a_function_as_scorer(answering, given, score):
-    """A function of a case and a result is a scorer of its name: it gives a truth value, a number or a Score."""
+    """A function is a scorer under its own name and can return a bool, a number or a Score."""
     assert Scorer.of(given)(Case("x"), answering("yes")) == score
 
 
 @pytest.mark.parametrize("given", [3, "exact", Score])
-def test_what_is_no_scorer(given):
-    """Values that are not callable, and classes, are refused."""
+def test_invalid_scorers_are_rejected(given):
+    """Values that are not callable, and classes, raise a ConfigError."""
     with pytest.raises(ConfigError, match="A scorer is"):
         Scorer.of(given)
 
 
 @pytest.mark.parametrize("given", [exact, numeric, matches, lambda _: True])
-def test_what_makes_a_scorer_is_none(given):
-    """A function that no case and result can be given is refused before any agent is asked."""
+def test_functions_with_a_wrong_signature_are_rejected(given):
+    """A function that does not accept a case and a result raises a ConfigError."""
     with pytest.raises(ConfigError, match=r"takes both, or call a built-in factory: exact\(\)"):
         Scorer.of(given)
     assert Scorer.of(max).name == "max"
 
 
 def test_what_is_no_score(answering):
-    """A function that returns no score raises an error."""
+    """A scorer that returns an invalid score raises a ConfigError."""
     with pytest.raises(ConfigError, match="from 0 to 1"):
         Scorer.of(lambda *_: "good")(Case("x"), answering("yes"))
 
 
-def test_which_cases_a_scorer_scores():
-    """A scorer passes over cases that lack what it compares with."""
+def test_a_scorer_needs_its_expectation():
+    """A scorer does not apply to cases without the expectation it needs."""
     assert numeric().applies_to(Case("x", expected=0))
     assert not numeric().applies_to(Case("x"))
     assert Scorer.of(short).applies_to(Case("x"))

@@ -29,15 +29,15 @@ TWO = (call("add", a=1, b=2), call("name", text=" x "))
         ((call("add", "{"),), [("add", {"a": 1})], 0.0, False),
     ],
 )
-def test_tool_calls(answering, made, expected, value, passed):
-    """The value is the share of the calls that are right, of those made or expected, whichever are more."""
+def test_tool_calls_are_scored(answering, made, expected, value, passed):
+    """The score of tool calls is the share of correct calls among those made or expected."""
     result = answering(list(made), "done") if made else answering("done")
     score = tool_calls()(Case("x", tool_calls=expected), result)
     assert (score.value, score.passed) == (pytest.approx(value), passed)
 
 
 def test_one_call_is_not_counted_twice(answering):
-    """A loose expectation leaves the only call that a strict one can have to it."""
+    """A call matches at most one expectation, and strict expectations take precedence."""
     made = [call("add", a=1, b=1), call("add", a=2, b=2)]
     wanted = [("add", {}), ("add", {"a": 1})]
     assert tool_calls()(Case("x", tool_calls=wanted), answering(made, "done")).passed
@@ -45,7 +45,7 @@ def test_one_call_is_not_counted_twice(answering):
 
 
 def test_the_order_of_calls(answering):
-    """Where the order matters, the longest row of right calls in it counts."""
+    """If the order matters, the longest correct sequence of calls counts."""
     result = answering(list(TWO), "done")
     assert tool_calls(order="same")(Case("x", tool_calls=["add", "name"]), result).passed
     assert tool_calls(order="same")(Case("x", tool_calls=["name", "add"]), result).value == 0.5

@@ -5,12 +5,12 @@ from agentkit.evals.scorers import marked
 
 
 def broken(case, result):
-    """A scorer that raises."""
+    """Raise an error."""
     raise KeyError("price")
 
 
-def test_a_scorer_that_fails_is_told(answering):
-    """An exception of a scorer is reported with its name; earlier scores remain."""
+def test_an_exception_in_a_scorer_is_reported(answering):
+    """An exception in a scorer is reported with its name, and earlier scores remain."""
     scores, fault = marked([contains(), Scorer.of(broken), contains()], Case("x", "yes"), answering("yes"))
     assert [score.name for score in scores] == ["contains"]
     assert fault == "The scorer 'broken' failed (KeyError): 'price'"

@@ -24,12 +24,12 @@ from agentkit.evals.scorers import given_number, numbers_in
     ],
 )
 def test_numbers_in_a_text(text, numbers):
-    """Numbers are read with groups of digits, decimals, exponents and signs; letters before one make it a name."""
+    """Numbers are parsed with thousands separators, decimals, exponents and signs, except within names."""
     assert numbers_in(text) == numbers
 
 
 def test_numbers_with_a_decimal_comma():
-    """Where decimals have a comma, groups have points."""
+    """With a decimal comma, points separate thousands."""
     assert numbers_in("Es sind 2.400,50 und ,5", ",") == [2400.5, 0.5]
 
 
@@ -44,8 +44,8 @@ def test_numbers_with_a_decimal_comma():
         ("I do not know.", "What is 5 + 0?", None),
     ],
 )
-def test_the_number_that_is_given(answer, question, number):
-    """The last number that is not in the question counts."""
+def test_the_last_number_is_the_answer(answer, question, number):
+    """The last number that is not in the question is the answer."""
     assert given_number(answer, question) == number
 
 
@@ -63,8 +63,8 @@ def test_the_number_that_is_given(answer, question, number):
         (numeric(), "none", 408, False),
     ],
 )
-def test_numeric(scoring, scorer, answer, expected, passed):
-    """A number passes within the tolerance, be it absolute or relative."""
+def test_a_number_passes_within_the_tolerance(scoring, scorer, answer, expected, passed):
+    """A number passes within the absolute or relative tolerance."""
     assert scoring(scorer, answer, expected).passed is passed
 
 
@@ -75,14 +75,14 @@ def test_the_reason_of_a_miss(scoring):
 
 
 @pytest.mark.parametrize("expected", ["none", "3 or 4", True, [3]])
-def test_a_case_that_expects_no_number(answering, expected):
-    """A case that expects no number is an error of the case, not a wrong answer."""
+def test_an_expectation_without_a_number_is_an_error(answering, expected):
+    """An expectation without a number is an error of the case and not a wrong answer."""
     with pytest.raises(ConfigError, match="expects a number"):
         numeric()(Case("x", expected=expected), answering("3"))
 
 
 @pytest.mark.parametrize("arguments", [{"tolerance": -1}, {"relative": float("inf")}, {"decimal": ";"}])
-def test_settings_that_cannot_be_right(arguments):
-    """Tolerances below 0 and other decimal marks are refused."""
+def test_invalid_settings_are_rejected(arguments):
+    """Negative tolerances and other decimal separators raise an error."""
     with pytest.raises(ConfigError, match="numeric"):
         numeric(**arguments)

@@ -24,18 +24,18 @@ from agentkit.testing import ScriptedLLM
     ],
 )
 def test_exact(scoring, answer, expected, passed):
-    """The exact scorer wants the very text, or any of several."""
+    """The exact scorer requires the same text or one of several."""
     assert scoring(exact(), answer, expected).passed is passed
 
 
 def test_exact_without_case(scoring):
-    """Case can be ignored, and the reason of a miss has the actual and the expected text."""
+    """The case can be ignored, and the reason of a miss has the actual and the expected text."""
     assert scoring(exact(ignore_case=True), "HANOI", "Hanoi").passed
     assert scoring(exact(), "x", ["a", "b"]).reason == '"x" is not "a" or "b"'
 
 
 def test_contains(scoring):
-    """A text is found whatever its capitals, unless they matter; of several, all must be there."""
+    """A text is found ignoring case by default, and several texts must all be found."""
     assert scoring(contains(), "It is hanoi.", "Hanoi").passed
     assert not scoring(contains(ignore_case=False), "It is hanoi.", "Hanoi").passed
     missed = scoring(contains(), "It is Hanoi.", ["Hanoi", "Vietnam", "1010"])
@@ -44,7 +44,7 @@ def test_contains(scoring):
 
 
 def test_matches(scoring):
-    """A regular expression is the scorer's, or the case's."""
+    """The regular expression is given to the scorer or expected by the case."""
     assert scoring(matches(r"\b4\d8\b"), "It is 408.").passed
     assert scoring(matches(), "It is 408.", r"\d{3}").passed
     assert scoring(matches("HANOI", ignore_case=True), "Hanoi").passed
@@ -52,8 +52,8 @@ def test_matches(scoring):
     assert (missed.passed, missed.reason) == (False, r'"\\d{4}" is not found')
 
 
-def test_what_is_no_regular_expression(answering):
-    """An invalid regular expression is refused when it is given or first used."""
+def test_an_invalid_regular_expression_is_rejected(answering):
+    """An invalid regular expression raises a ConfigError when it is given or first used."""
     with pytest.raises(ConfigError, match="not a valid regular expression"):
         matches("(")
     with pytest.raises(ConfigError, match="not a valid regular expression"):
@@ -85,8 +85,8 @@ def test_json_equal(scoring, answer, expected, reason):
     assert (score.passed, score.reason) == (not reason, reason)
 
 
-def test_an_answer_that_is_no_json(scoring):
-    """An answer that is not JSON is reported as such."""
+def test_an_answer_that_is_not_json_is_reported(scoring):
+    """An answer that is not JSON is reported in the reason."""
     assert scoring(json_equal(), "It is 3.", 3).reason.startswith("the answer is not JSON")
 
 
@@ -99,7 +99,7 @@ class City:
 
 
 def test_a_typed_answer(answering):
-    """An answer of a type is compared as JSON."""
+    """An answer of an output type is compared as JSON."""
     result = answering('{"name": "Huế", "inhabitants": 1236000}', output_type=City)
     assert result.output == City("Huế", 1236000)
     assert json_equal()(Case("x", {"name": "Huế", "inhabitants": 1236000}), result).passed
@@ -110,8 +110,8 @@ def test_long_texts_are_cut_in_reasons(scoring):
     assert len(scoring(exact(), "x" * 1_000, "y" * 1_000).reason) < 200
 
 
-def test_numbers_that_no_float_holds():
-    """An answer with a number that has no float differs from the expected one, and breaks no scorer."""
+def test_numbers_too_large_for_a_float():
+    """A number that is too large for a float is compared without raising an error."""
     huge = "1" + "0" * 400
     for expected, outcome in (("1.5", "failed"), (huge, "passed")):
         agent = Agent("one", llm=ScriptedLLM(huge))

@@ -15,14 +15,14 @@ from agentkit.errors import ConfigError
         {"record": "a", "replay": "b"},
     ],
 )
-def test_what_cannot_be_ordered(sums, always, options):
-    """Counts below 1, an invalid seed, and both record and replay are refused before anything runs."""
+def test_invalid_run_options_are_rejected(sums, always, options):
+    """Counts below 1, an invalid seed, and both `record` and `replay` raise a ConfigError."""
     with pytest.raises(ConfigError):
         sums.run(always("4"), **options)
 
 
-def test_trials_come_case_by_case(sums, always):
-    """Each repeat asks all cases, each of all agents, and a seed goes up with the repeats."""
+def test_trials_are_ordered_by_case(sums, always):
+    """Each repeat runs every case with every agent, and the seed increases with the repeats."""
     agents = {"a": always("2"), "b": always("4")}
     report = sums.run(agents, cases=list(sums)[:2], repeats=2, seed=7)
     first, second = (case.id for case in list(sums)[:2])

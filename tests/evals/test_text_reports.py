@@ -12,7 +12,7 @@ from agentkit.usage import Usage
 
 
 def test_the_table(mixed):
-    """The table has a line for each agent, followed by endings, tags and failures, with repeats on one line."""
+    """The table has a line for each agent, followed by outcomes, tags and failures."""
     text = str(mixed)
     assert "6 cases, each 2 times" in text
     assert "\none " in text
@@ -22,14 +22,14 @@ def test_the_table(mixed):
     assert "(2 times)\n    numeric: 3 is not 2" in text
 
 
-def test_nothing_in_the_table_tricks_a_terminal(mixed):
-    """Control characters, and those that turn text around, are made visible."""
+def test_control_characters_are_escaped(mixed):
+    """Control and bidirectional characters are shown as escapes in the table."""
     assert not set(str(mixed)) & set("\x00\x1b\u202e")
     assert "\\u{1b}" in str(mixed)
 
 
 def test_many_failures_are_counted(always):
-    """Of many failures the first ten are shown, and how many more there are."""
+    """The first ten failures are shown with the number of the others."""
     suite = Suite("x", [Case(f"Case {number}", "yes") for number in range(13)], contains())
     text = str(suite.run(always("no")))
     assert text.count("failed  [helper]") == 10
@@ -37,7 +37,7 @@ def test_many_failures_are_counted(always):
 
 
 def test_a_narrow_table(mixed):
-    """Where the table is too wide, each agent has a column in the place of a line."""
+    """If the table is too wide, each agent is a column instead of a line."""
     text = report_text(mixed, 40)
     assert "\nagent        one  " in text
     assert re.search(r"\npassed       4 of 12 +\d", text)
@@ -89,8 +89,8 @@ def test_a_report_of_nothing():
         (Usage(), "0"),
     ],
 )
-def test_tokens_that_nobody_has_told(usage, told):
-    """Tokens of requests that were not reported are not taken for none."""
+def test_unreported_tokens_are_not_shown_as_zero(usage, told):
+    """Tokens of unreported requests are shown as unknown or with a plus sign."""
     assert _tokens(usage) == told
 
 

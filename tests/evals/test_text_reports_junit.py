@@ -11,12 +11,12 @@ from agentkit.evals import Case, Report, Suite, Trial, contains
 
 @pytest.fixture
 def suites(mixed):
-    """The report as junitparser reads it."""
+    """Return the report as parsed by junitparser."""
     return JUnitXml.fromstring(mixed.to_junit().encode())
 
 
-def test_a_suite_for_each_agent(suites, mixed):
-    """Each agent is a test suite whose counts are those of its trials."""
+def test_each_agent_is_a_test_suite(suites, mixed):
+    """Each agent is a test suite with the counts of its trials."""
     found = list(suites)
     assert len(found) == 2
     for suite, figures in zip(found, mixed.figures, strict=True):
@@ -27,8 +27,8 @@ def test_a_suite_for_each_agent(suites, mixed):
         assert float(properties["interval_low"]) < float(properties["interval_high"])
 
 
-def test_a_test_case_for_each_trial(suites):
-    """Each trial is a named test case: wrong answers are failures, other problems are errors."""
+def test_each_trial_is_a_test_case(suites):
+    """Each trial is a test case, with wrong answers as failures and other problems as errors."""
     cases = list(next(iter(suites)))
     assert [case.name for case in cases][:7] == [
         *("works", "fails", "refused", "breaks", "loops", "denied"),
@@ -40,8 +40,8 @@ def test_a_test_case_for_each_trial(suites):
     assert "answer: It is 3." in cases[1].result[0].text
 
 
-def test_what_xml_forbids(mixed):
-    """Markup and characters that XML forbids become text."""
+def test_invalid_xml_characters_are_escaped(mixed):
+    """Markup and characters that are invalid in XML are escaped."""
     text = mixed.to_junit()
     assert JUnitXml.fromstring(text.encode()) is not None
     assert not set(text) & set("\x00\x1b\ufffe")
@@ -50,15 +50,15 @@ def test_what_xml_forbids(mixed):
 
 
 @given(st.text(st.characters(codec=None)))
-def test_whatever_is_said_is_xml(text):
-    """The document can be parsed, whatever prompts, errors and names contain."""
+def test_any_text_produces_valid_xml(text):
+    """The document is valid XML for any text in prompts, errors and names."""
     trial = Trial(Case(text if text.strip() else "x", text, id=text), text, error=text, model=text)
     document = Report(text, (trial,), text).to_junit()
     assert JUnitXml.fromstring(document.encode()) is not None
 
 
-def test_what_was_left_undone_is_skipped(always):
-    """Only trials that limits left unfinished are skipped."""
+def test_undone_trials_are_skipped(always):
+    """Only trials that were not run because of the limits are reported as skipped."""
     report = Suite("x", [Case("?", "yes")], contains()).run(always("yes"), limits=Limits(input_tokens=1))
     (suite,) = JUnitXml.fromstring(report.to_junit().encode())
     assert (suite.tests, suite.skipped, suite.failures, suite.errors) == (1, 1, 0, 0)

@@ -25,7 +25,7 @@ def tried(*lines, **options):
     ],
 )
 def test_a_trial_passes_when_every_score_does(scores, passed, score):
-    """A trial passes when it has scores and each passes; its score is their mean."""
+    """A trial passes if all its scores pass, and its score is their mean."""
     trial = Trial(CASE, "helper", scores=scores)
     assert (trial.passed, trial.score) == (passed, score)
     assert not Trial(CASE, "helper", scores=scores, error="The scorer failed.").passed
@@ -46,13 +46,13 @@ def test_how_trials_end():
 
 
 def test_a_trial_without_a_run():
-    """A trial that could not begin has no answer, has spent nothing and is an error."""
+    """A trial that could not start has no answer or usage and is an error."""
     trial = Trial(CASE, "helper", error="There is no cassette.", is_finished=False)
     assert (trial.outcome, trial.answer, trial.usage.requests, dict(trial.decisions)) == ("error", "", 0, {})
 
 
-def test_what_a_trial_tells_of_its_run(calculating):
-    """A trial has the run's answer, what it has spent, and how its calls were judged."""
+def test_a_trial_has_the_data_of_its_run(calculating):
+    """A trial has the answer, the usage and the decisions of its run."""
     suite, agent = calculating
     (trial,) = suite.run(agent).trials
     assert (trial.key, trial.answer, trial.usage.requests) == (("two", "helper", 1), "It is 4.", 2)

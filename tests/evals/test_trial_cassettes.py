@@ -10,8 +10,8 @@ from agentkit.evals.environment import Cassettes, file_name
 
 
 @given(st.tuples(st.text(), st.text(), st.integers(1, 9)), st.tuples(st.text(), st.text(), st.integers(1, 9)))
-def test_names_of_cassettes(one, other):
-    """Each trial has a cassette of a name that every file system takes, and that no other trial has."""
+def test_cassette_names_are_unique(one, other):
+    """Each trial has a unique cassette name that is valid on every file system."""
     name = file_name(one)
     assert name.isascii()
     assert not set(name) & set('/\\:*?"<>| ')
@@ -19,8 +19,8 @@ def test_names_of_cassettes(one, other):
     assert (file_name(other) == name) is (one == other)
 
 
-def test_no_cassettes(tmp_path):
-    """Without a folder nothing is recorded, and a replay needs what was."""
+def test_missing_cassettes(tmp_path):
+    """Nothing is recorded without a folder, and replaying a trial that was not recorded raises an error."""
     assert Cassettes(None, None).tape(("a", "b", 1)) is None
     with Cassettes(None, None).without_world():
         assert not recording.is_replaying()
@@ -30,8 +30,8 @@ def test_no_cassettes(tmp_path):
         Cassettes(None, str(tmp_path)).tape(("a", "b", 1))
 
 
-def test_what_is_no_folder(tmp_path):
-    """A missing folder for replay, and a file for recording, are refused before any trial."""
+def test_invalid_folders_are_rejected(tmp_path):
+    """A missing folder for `replay` or a file for `record` raises a ConfigError."""
     with pytest.raises(ConfigError, match="does not exist"):
         Cassettes(None, str(tmp_path / "nowhere"))
     (tmp_path / "file").touch()

@@ -19,8 +19,8 @@ def trial(always):
     return Suite("x", CASES.values(), semantic("fine?", llm=judge)).run(always("yes")).trials[0]
 
 
-def test_a_trial_comes_back(trial):
-    """All of a trial comes back: its run with messages and usage, its scores with what they have cost."""
+def test_a_trial_can_be_stored_and_read(trial):
+    """A trial is read with its run, messages, usage, scores and judging cost."""
     read = read_trial(json.loads(json.dumps(trial_data(trial))), CASES)
     assert (read.key, read.scores, read.seconds, read.model) == (trial.key, trial.scores, trial.seconds, trial.model)
     assert (read.answer, read.usage, read.judging) == (trial.answer, trial.usage, trial.judging)
@@ -29,7 +29,7 @@ def test_a_trial_comes_back(trial):
 
 
 def test_a_trial_without_a_run():
-    """A trial that could not begin comes back, too."""
+    """A trial that could not start can be stored and read."""
     trial = Trial(CASES["a"], "helper", error="There is no cassette.", is_finished=False)
     assert read_trial(trial_data(trial), CASES) == trial
 
@@ -49,7 +49,7 @@ def test_a_trial_without_a_run():
         {"result": {}},
     ],
 )
-def test_what_is_no_trial(trial, change):
-    """Data that was damaged is refused."""
+def test_invalid_trial_data_is_rejected(trial, change):
+    """Invalid data raises a SessionError."""
     with pytest.raises(SessionError):
         read_trial({**trial_data(trial), **change}, CASES)

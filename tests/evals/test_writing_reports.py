@@ -6,8 +6,8 @@ from agentkit.errors import SessionError
 from agentkit.evals.report import write_whole
 
 
-def test_a_folder_is_made(tmp_path):
-    """A report may be written into a folder that is not there yet."""
+def test_a_missing_folder_is_created(tmp_path):
+    """The folder of a report is created if it does not exist."""
     write_whole(str(tmp_path / "folder" / "x.txt"), "one")
     assert (tmp_path / "folder" / "x.txt").read_text() == "one"
 

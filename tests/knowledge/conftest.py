@@ -12,7 +12,7 @@ MEANINGS = {"car": "vehicle", "automobile": "vehicle", "lorry": "vehicle", "phys
 
 @pytest.fixture
 def embed():
-    """Vectors in which words of one meaning are one: a small dictionary stands for what a model has learned."""
+    """Return an embedding function that gives words of the same meaning the same vector."""
     return lambda texts: [_vector(text) for text in texts]
 
 
@@ -26,13 +26,13 @@ def _vector(text):
 
 @pytest.fixture
 def database(tmp_path):
-    """A file for knowledge that is not there yet."""
+    """Return a path for a knowledge file that does not exist."""
     return tmp_path / "kept" / "notes.db"
 
 
 @pytest.fixture
 def postgres_url(postgres_server):
-    """The URL of a server that holds no knowledge."""
+    """Return the URL of a server without knowledge tables."""
     import psycopg
 
     with psycopg.connect(postgres_server, autocommit=True) as connection:
@@ -43,13 +43,13 @@ def postgres_url(postgres_server):
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def place(request):
-    """What `Knowledge` takes, for each kind of store."""
+    """Return the place argument of `Knowledge` for each kind of store."""
     return request.getfixturevalue("postgres_url" if request.param == "postgres" else "database")
 
 
 @pytest.fixture
 def knowledge(place):
-    """Knowledge that holds nothing yet, in each kind of store."""
+    """Return empty knowledge for each kind of store."""
     with Knowledge(place) as knowledge:
         yield knowledge
 

@@ -22,7 +22,7 @@ def markdown():
 
 
 def workbook():
-    """A workbook with a sheet of two columns, and a comment."""
+    """Return a workbook with a sheet of two columns and a comment."""
     rows = "".join(
         f"<row><c t='inlineStr'><is><t>{a}</t></is></c><c t='inlineStr'><is><t>{b}</t></is></c></row>"
         for a, b in [("name", "city"), *((f"person{n}", f"town{n}") for n in range(ROWS))]
@@ -82,7 +82,7 @@ def test_lines_of_rows_are_those_of_the_file(tmp_path):
         "a,b\n" + "long " * 500 + "needle\n",
     ],
 )
-def test_odd_tables_lose_no_row(text, tmp_path):
+def test_unusual_tables_lose_no_row(text, tmp_path):
     """Long headers, unbalanced quotes and long rows lose nothing."""
     (tmp_path / "a.csv").write_text(text)
     knowledge = Knowledge(tmp_path / "k.db", passage_chars=400)
@@ -90,8 +90,8 @@ def test_odd_tables_lose_no_row(text, tmp_path):
     assert "needle" in knowledge.search("needle", 1)[0].text
 
 
-def test_rest_of_a_document_with_a_table_is_kept(tmp_path):
-    """Text before and after a table, notes below a sheet, and an empty sheet are found."""
+def test_text_around_a_table_is_found(tmp_path):
+    """Text before and after a table, notes below a sheet and empty sheets are found."""
     (tmp_path / "a.md").write_text(markdown())
     (tmp_path / "b.xlsx").write_bytes(workbook())
     knowledge = Knowledge(tmp_path / "k.db", passage_chars=400)
@@ -114,7 +114,7 @@ def test_rest_of_a_document_with_a_table_is_kept(tmp_path):
     ],
 )
 def test_names_are_found_by_their_parts(question, text, tmp_path):
-    """Names in camel case and snake case are found by their words, and the other way round."""
+    """Camel case and snake case names are found by their words and vice versa."""
     knowledge = Knowledge(tmp_path / "k.db")
     knowledge.add_text(text, "a", kind="text")
     knowledge.add_text("Something else entirely.", "b", kind="text")

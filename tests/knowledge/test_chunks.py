@@ -14,21 +14,21 @@ from agentkit.knowledge import AddResult, Chunk
         ({"first_line": 3, "last_line": 5}, "lines 3-5", "a.md:3-5"),
     ],
 )
-def test_a_passage_says_where_it_stands(place, position, citation):
-    """A passage says its page, its lines, or only its source."""
+def test_a_citation_contains_the_position(place, position, citation):
+    """A citation contains the page, the lines or only the source."""
     passage = Chunk("text", "a.md", **place)
     assert (passage.position, passage.citation) == (position, citation)
 
 
 def test_reports_are_added():
-    """What came of several places is one report."""
+    """Reports of several sources can be added."""
     both = AddResult(added=("a",), skipped={"x": "why"}, passages=2) + AddResult(updated=("b",), passages=1)
     assert both.counts == "1 added, 1 updated, 0 unchanged, 0 removed, 1 skipped; 3 passages made"
     assert str(AddResult(passages=1)).endswith("; 1 passage made")
 
 
-def test_a_report_says_why_a_source_was_skipped():
-    """Who prints a report reads why something was left out, of very many the first, with nothing that could deceive."""
+def test_a_report_lists_skipped_sources():
+    """A report lists the first skipped sources with their reasons and the number of the others."""
     one = str(AddResult(skipped={"a\n.pdf": "it needs a package"}))
     assert one.splitlines()[1:] == ["skipped a\\n.pdf: it needs a package"]
     many = str(AddResult(skipped={f"{number}.png": "a picture" for number in range(30)}))

@@ -23,15 +23,15 @@ from agentkit.knowledge.documents import read, read_text
         ("a", b"<!doctype html><title>T</title><p>words</p>", "html", "T"),
     ],
 )
-def test_kind_of_a_document(name, body, kind, title):
-    """A document's kind is told by its suffix, and by what is in it."""
+def test_the_kind_of_a_document_is_detected(name, body, kind, title):
+    """The kind of a document is detected from its suffix and content."""
     content = read(body, name)
     assert (content.kind, content.title) == (kind, title)
     assert len(content.blocks) == (2 if title == "Title" else 1)
 
 
 def test_a_web_page_is_read_as_markdown():
-    """A page's links lead where they led, those of a file nowhere; the lines of the result are not told."""
+    """A web page is converted to Markdown with absolute links, and a local page without links."""
     page = b"<h1>Title</h1><p>See <a href='/x'>this</a>.</p>"
     online = read(page, "https://example.org/a", "text/html")
     assert "[this](https://example.org/x)" in online.blocks[1].text
@@ -50,25 +50,25 @@ def test_a_web_page_is_read_as_markdown():
         ("a.html", b"<script>go()</script>", "JavaScript"),
     ],
 )
-def test_what_holds_no_text_is_refused(name, body, reason):
-    """Pictures, programs, archives and pages that only a browser can show are refused with the reason."""
+def test_documents_without_text_are_rejected(name, body, reason):
+    """Images, programs, archives and scripted web pages are rejected with the reason."""
     with pytest.raises(ToolError, match=reason):
         read(body, name)
 
 
 def test_other_encodings_are_read():
-    """A byte order mark is believed; what is not UTF-8 is read as Western European."""
+    """A byte order mark sets the encoding, and text that is not UTF-8 is read as Western European."""
     assert read("đường".encode("utf-16"), "a.txt").blocks[0].text == "đường"
     assert read("café crème".encode("latin-1"), "a.txt").blocks[0].text == "café crème"
 
 
-def test_a_text_of_a_kind():
-    """A text is read as the kind that it is said to be."""
+def test_a_text_is_parsed_as_the_given_kind():
+    """A text is parsed as the given kind."""
     assert read_text("def f(): ...", "python").blocks[0].section == ("f",)
 
 
 def test_pages_and_title(pdf):
-    """A PDF gives its title, and its paragraphs with their pages."""
+    """A PDF has its title and its paragraphs with page numbers."""
     content = read(pdf("Thirty days of leave.", "", "Call before nine."), "handbook.pdf")
     assert (content.kind, content.title) == ("pdf", "The handbook")
     assert [(block.text, block.page, block.line) for block in content.blocks] == [
@@ -77,8 +77,8 @@ def test_pages_and_title(pdf):
     ]
 
 
-def test_a_pdf_without_text_is_told_to_knowledge(pdf):
-    """A PDF of pictures is refused, because pictures are not read."""
+def test_a_pdf_without_text_is_rejected(pdf):
+    """A PDF without text raises a ToolError."""
     with pytest.raises(ToolError, match="no text"):
         read(pdf(""), "pictures.pdf")
 
@@ -97,7 +97,7 @@ HOSTILE = {
 
 @pytest.mark.for_each("name", HOSTILE)
 def test_a_hostile_text_is_read_and_cut_in_linear_time(name):
-    """A text that is made to keep its reader busy takes a few seconds at most."""
+    """A hostile text is parsed and split in linear time."""
     source, text = HOSTILE[name]
     began = time.process_time()
     cut(read(text.encode(), source).blocks, ChunkSize())

@@ -5,7 +5,7 @@ from agentkit.knowledge.documents import blocks_of_lines, blocks_of_markdown, bl
 
 
 def test_headings_begin_sections():
-    """Each block knows the headings above it; one of the same level ends the section before."""
+    """Each block has the headings above it, and a heading ends a section of the same level."""
     text = "Intro\n\n# A #\n\ntext\n\n### C\n\ndeep\n\n## B\nwords"
     assert [(block.text, block.section, block.line) for block in blocks_of_markdown(text)] == [
         ("Intro", (), 1),
@@ -19,7 +19,7 @@ def test_headings_begin_sections():
 
 
 def test_underlined_headings_are_headings():
-    """A line that is underlined is a heading; a line below two others is none."""
+    """An underlined line is a heading, but a line below two text lines is not an underline."""
     text = "Title\n=====\n\nPart\n----\ntext\n\none\ntwo\n---"
     assert [(block.text, block.section) for block in blocks_of_markdown(text)] == [
         ("Title\n=====", ("Title",)),
@@ -29,8 +29,8 @@ def test_underlined_headings_are_headings():
     ]
 
 
-def test_code_between_fences_stays_together():
-    """Between fences there are no headings, paragraphs or sentences; a fence that is never closed goes to the end."""
+def test_a_fenced_code_block_is_a_single_block():
+    """A fenced code block is a single block, and an unclosed fence extends to the end."""
     text = "before\n```sh\n# no heading\n\nls\n```\nafter\n~~~\nopen\n\n# still"
     assert list(blocks_of_markdown(text)) == [
         DocumentBlock("before", (), 1),
@@ -41,14 +41,14 @@ def test_code_between_fences_stays_together():
 
 
 def test_plain_text_has_paragraphs():
-    """Paragraphs are parted by blank lines; a sign at their beginning means nothing."""
+    """Paragraphs are separated by blank lines, and Markdown syntax is ignored."""
     assert list(blocks_of_text("# one\ntwo\n \nthree\n")) == [
         DocumentBlock("# one\ntwo", (), 1),
         DocumentBlock("three", (), 4),
     ]
 
 
-def test_data_is_one_block():
-    """Data are cut at their lines, wherever; where there is nothing, there is no block."""
+def test_data_is_a_single_block():
+    """Data is a single block, and blank data has no blocks."""
     assert list(blocks_of_lines("a,b\n1,2")) == [DocumentBlock("a,b\n1,2", (), 1, is_code=True)]
     assert list(blocks_of_lines(" \n")) == []

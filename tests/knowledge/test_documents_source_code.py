@@ -26,8 +26,8 @@ value = 1
 '''
 
 
-def test_python_is_read_by_its_grammar():
-    """Functions and methods are blocks of their own, with their decorators and the comments above."""
+def test_python_is_split_by_its_syntax():
+    """Functions and methods are separate blocks with their decorators and preceding comments."""
     blocks = list(blocks_of_python(PROGRAM))
     assert [(block.section, block.line, block.text.split("\n")[0].strip()) for block in blocks] == [
         ((), 1, '"""A module."""'),
@@ -40,26 +40,26 @@ def test_python_is_read_by_its_grammar():
     ]
 
 
-def test_the_host_program_is_not_warned():
-    """A doubtful escape in a document is no warning in the program that reads it."""
+def test_invalid_escapes_emit_no_warning():
+    """An invalid escape sequence in a document does not emit a warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert [block.section for block in blocks_of_python("def f():\n    return '\\d\\\\' \"\\'\"\n")] == [("f",)]
 
 
-def test_python_that_does_not_parse_is_read_by_its_layout():
-    """A program with a fault in it, or for an old Python, is still read."""
+def test_invalid_python_is_split_by_its_layout():
+    """Python code with a syntax error is split by its layout."""
     assert [block.section for block in blocks_of_python("print 'old'\n\ndef f(:\n  x\n")] == [(), ("f",)]
 
 
-def test_a_huge_program_is_read_by_its_layout():
-    """A program that would take the parser very long, and very much memory, is not given to it."""
+def test_a_huge_program_is_split_by_its_layout():
+    """A very large program is split by its layout without parsing it."""
     text = "x = [" + "1," * 5_000_000 + "]\n\ndef f():\n    pass\n"
     assert [block.section for block in blocks_of_python(text)] == [(), ("f",)]
 
 
-def test_other_languages_are_read_by_their_layout():
-    """What begins at the margin behind a blank line is a part, named by what it defines."""
+def test_other_languages_are_split_by_layout():
+    """An unindented line after a blank line starts a section named after its definition."""
     text = "package main\n\nfunc (s *Server) Run() {\n\n\treturn\n}\n\npub struct Point {\n}\n\nx = 1\n"
     assert [(block.section, block.line) for block in blocks_of_code(text)] == [
         (("main",), 1),

@@ -12,12 +12,12 @@ from agentkit.usage import NO_USAGE
 
 
 def made_by(embed, embed_question=None):
-    """The vectors of a space that is empty."""
+    """Return the embedder of an empty space."""
     return vectors_in(SQLiteChunkStore(":memory:"), "knowledge/default", embed, embed_question)
 
 
-def test_texts_are_given_in_batches():
-    """The function gets at most 64 texts at once; vectors come back with length 1, and one of nothing stays."""
+def test_texts_are_embedded_in_batches():
+    """The function receives at most 64 texts per call, and vectors are normalized except zero vectors."""
     sizes = []
 
     def embed(texts):
@@ -31,32 +31,32 @@ def test_texts_are_given_in_batches():
 @pytest.mark.parametrize(
     "given", [None, [1, 2], [[1.0]], [[1], [1, 2]], [["a"], [1]], [[float("nan")]] * 2, [[float("inf")]] * 2]
 )
-def test_what_is_no_vectors_is_told(given):
-    """A function that gives something else is named in the error."""
+def test_invalid_vectors_are_rejected(given):
+    """A function that returns invalid vectors raises a ConfigError."""
     with pytest.raises(ConfigError, match="embed="):
         made_by(lambda _: given).of_passages(["a", "b"])
 
 
 @pytest.mark.parametrize("given", [(7, None), (None, len), (len, 7), (object(), None)])
-def test_what_makes_no_vectors_is_told(given):
-    """`embed` and `embed_question` are models or functions, the second only with the first."""
+def test_invalid_embed_arguments_are_rejected(given):
+    """Invalid `embed` and `embed_question` arguments raise a ConfigError."""
     with pytest.raises(ConfigError, match="embed"):
         made_by(*given)
 
 
-def test_a_name_that_no_provider_has():
-    """The name of a model is read as LLM reads it."""
+def test_an_unknown_provider_is_rejected():
+    """A model name with an unknown provider raises NoProvider."""
     with pytest.raises(NoProvider, match="Unknown provider"):
         made_by("olama:nomic-embed-text")
 
 
-def test_without_a_model_there_are_no_vectors():
-    """Vectors are made only when something is given that makes them."""
+def test_no_vectors_without_an_embedding_function():
+    """No vectors are created without an embedding function."""
     assert made_by(None) is None
 
 
-def test_a_model_makes_the_vectors(tmp_path):
-    """An LLM makes the vectors of passages and of questions; what it takes is counted, and no run counts it."""
+def test_a_model_embeds_passages_and_questions(tmp_path):
+    """An LLM embeds passages and questions, and its usage is counted."""
     with FakeServer() as server, Knowledge(":memory:", embed=LLM(base_url=server.base_url, model="m")) as knowledge:
         assert knowledge.usage == NO_USAGE
         knowledge.add_text("A cup of green tea", "tea")
@@ -69,7 +69,7 @@ def test_a_model_makes_the_vectors(tmp_path):
 
 
 def test_a_model_by_its_name(monkeypatch):
-    """The name of a model is enough, and questions may have another one."""
+    """A model can be given by its name, and questions can use another one."""
     with FakeServer() as server:
         monkeypatch.setenv("OLLAMA_BASE_URL", server.base_url)
         with Knowledge(":memory:", embed="ollama:passages", embed_question="ollama:questions") as knowledge:
@@ -79,7 +79,7 @@ def test_a_model_by_its_name(monkeypatch):
 
 
 def scripted(model, **settings):
-    """A model of a name, which needs no server."""
+    """Return a model with a name that needs no server."""
     return ScriptedLLM(model=model).with_settings(**settings)
 
 
@@ -91,8 +91,8 @@ OTHERS = (
 
 
 @pytest.mark.parametrize(("other", "said"), OTHERS)
-def test_another_model_is_noticed(place, other, said):
-    """Vectors of two models are never compared: another model is refused until all are made anew."""
+def test_another_embedding_model_is_rejected(place, other, said):
+    """Using another model raises a ConfigError until `embed_again` is called."""
     with Knowledge(place, embed=scripted("first")) as knowledge:
         knowledge.add_text("A cup of green tea", "tea")
     with Knowledge(place, embed=other) as knowledge:
@@ -110,16 +110,16 @@ def test_another_model_is_noticed(place, other, said):
         knowledge.search("tea")
 
 
-def test_the_same_model_elsewhere(place):
-    """A model of the same name at another provider makes the same vectors."""
+def test_the_same_model_of_another_provider(place):
+    """The same model of another provider is accepted."""
     with FakeServer() as server, Knowledge(place, embed=scripted("m")) as knowledge:
         knowledge.add_text("A cup of green tea", "tea")
         with Knowledge(place, embed=LLM(base_url=server.base_url, model="m")) as elsewhere:
             assert elsewhere.search("tea")
 
 
-def test_another_model_is_noticed_by_a_memory(place):
-    """A memory notices another model, too, and makes its vectors anew."""
+def test_a_memory_rejects_another_embedding_model(place):
+    """A memory rejects another model until `embed_again` is called."""
     with Memory(place, embed=scripted("first")) as memory:
         memory.remember("Ann drinks green tea.")
     with Memory(place) as memory, pytest.raises(ConfigError, match="needs embed"):
@@ -131,8 +131,8 @@ def test_another_model_is_noticed_by_a_memory(place):
         assert [note.text for note in memory.recall("tea")] == ["Ann drinks green tea."]
 
 
-def test_collections_have_models_of_their_own(place):
-    """Each collection in a place may have vectors of another model."""
+def test_collections_can_use_different_models(place):
+    """Each collection in a store can use vectors of another model."""
     for model in ("one", "two"):
         with Knowledge(place, name=model, embed=scripted(model)) as knowledge:
             knowledge.add_text("A cup of green tea", "tea")

@@ -15,8 +15,8 @@ from agentkit.tools.web.connection import WebConnection
 ROOT = Path(__file__).parents[2]
 
 
-def test_answers_have_a_source(knowledge, folder):
-    """A folder is read, and what is found says where it stands."""
+def test_results_have_a_citation(knowledge, folder):
+    """A folder is indexed, and a result has a citation with its position."""
     report = knowledge.add(folder)
     assert str(report) == "4 added, 0 updated, 0 unchanged, 0 removed, 0 skipped; 4 passages made"
     (passage, *_) = knowledge.search("How many days of leave are there?")
@@ -37,13 +37,13 @@ def test_answers_have_a_source(knowledge, folder):
     ],
 )
 def test_words_are_found_in_their_forms(knowledge, folder, question, name):
-    """Diacritics, capitals and endings of English words do not matter."""
+    """Search ignores diacritics, case and English word endings."""
     knowledge.add(folder)
     assert Path(knowledge.search(question)[0].source).name == name
 
 
 def test_neighbours_that_answer_too_count_for_more(place):
-    """Of passages with the same words, those come first whose neighbour in the document has them, too."""
+    """Among passages with the same words, those with a matching neighbour come first."""
     said = "Green tea is drunk in the morning by nearly everybody in the old town, as they say there."
     with Knowledge(place, passage_chars=100, overlap_chars=0) as knowledge:
         knowledge.add_text(said, "alone", kind="text")
@@ -53,8 +53,8 @@ def test_neighbours_that_answer_too_count_for_more(place):
     assert found[0].score == found[1].score > found[2].score
 
 
-def test_what_has_not_changed_is_not_read_again(knowledge, folder):
-    """Only what has changed is made anew, what is gone is removed, and nobody need say which."""
+def test_unchanged_files_are_not_read_again(knowledge, folder):
+    """Only changed files are read again, and removed files are deleted."""
     knowledge.add(folder)
     (folder / "leave.md").write_text("# Handbook\n\nForty days.", "utf-8")
     (folder / "vn.txt").unlink()
@@ -71,8 +71,8 @@ def test_what_has_not_changed_is_not_read_again(knowledge, folder):
     assert len(knowledge.documents) == 4
 
 
-def test_everything_is_brought_up_to_date(knowledge, folder):
-    """`refresh` looks again at all places that were added; a file and a folder that are gone leave nothing."""
+def test_refresh_updates_everything(knowledge, folder):
+    """`refresh` updates all added sources and removes files and folders that no longer exist."""
     knowledge.add(folder / "leave.md", folder / "deep", metadata={"by": "us"})
     (folder / "leave.md").unlink()
     (folder / "deep" / "tool.py").unlink()
@@ -81,8 +81,8 @@ def test_everything_is_brought_up_to_date(knowledge, folder):
     assert knowledge.documents == []
 
 
-def test_a_file_of_somebody_else_names_places_that_are_not_read(tmp_path, folder, monkeypatch):
-    """`refresh` reads what lies in the current folder or the file's; other places it reports until they are allowed."""
+def test_refresh_reports_outside_places(tmp_path, folder, monkeypatch):
+    """`refresh` reports places outside the current folder and the store's folder unless allowed."""
     private = tmp_path / "private"
     private.mkdir()
     (private / "diary.md").write_text("Dear diary.")
@@ -111,8 +111,8 @@ def test_a_file_of_somebody_else_names_places_that_are_not_read(tmp_path, folder
     assert ours.refresh(outside=True).outside == ()
 
 
-def test_what_was_added_here_is_brought_up_to_date(tmp_path, folder, monkeypatch):
-    """A place that this program has added is its own, wherever it lies; a home is no folder that is meant."""
+def test_a_folder_added_here_is_refreshed(tmp_path, folder, monkeypatch):
+    """`refresh` updates a folder added by this instance and reports one added by another as outside."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     ours = Knowledge(tmp_path / "notes.db")
@@ -122,7 +122,7 @@ def test_what_was_added_here_is_brought_up_to_date(tmp_path, folder, monkeypatch
 
 
 def test_documents_are_removed(knowledge, folder):
-    """Documents are forgotten by their source or their folder, and are not brought back by `refresh`."""
+    """Documents are removed by source or folder and not restored by `refresh`."""
     knowledge.add(folder)
     knowledge.add_text("A remark.", "remark")
     assert knowledge.remove("remark", "nothing") == ["remark"]
@@ -131,8 +131,8 @@ def test_documents_are_removed(knowledge, folder):
     assert knowledge.documents == []
 
 
-def test_texts_are_added_under_a_name(knowledge):
-    """A text has a name of its own, and is replaced when it is added again and has changed."""
+def test_texts_are_stored_under_a_name(knowledge):
+    """A text is stored under a name and replaced when it has changed."""
     assert knowledge.add_text("One thing.", "remark", title="Remark").added == ("remark",)
     assert knowledge.add_text("One thing.", "remark", title="Remark").unchanged == ("remark",)
     assert knowledge.add_text("Another thing.", "remark").updated == ("remark",)
@@ -140,22 +140,22 @@ def test_texts_are_added_under_a_name(knowledge):
 
 
 @pytest.mark.parametrize("arguments", [("x", ""), ("x", "http://a.b"), ("x", "a", "", "pdf"), ("x", "a", "", "odd")])
-def test_texts_that_cannot_be_added(knowledge, arguments):
-    """A text needs a name that is no web address, and a kind that is text."""
+def test_invalid_texts_are_rejected(knowledge, arguments):
+    """A text with an invalid name or kind raises a ConfigError."""
     text, source, *rest = arguments
     with pytest.raises(ConfigError):
         knowledge.add_text(text, source, **dict(zip(("title", "kind"), rest, strict=False)))
 
 
 @pytest.mark.parametrize("wrong", ["", 5, b"x", "a\0b", "\udc80"])
-def test_what_cannot_be_added(knowledge, wrong):
-    """Only files, folders and web addresses can be added."""
+def test_invalid_sources_are_rejected(knowledge, wrong):
+    """Anything but a file, folder or web address raises a ConfigError."""
     with pytest.raises(ConfigError):
         knowledge.add(wrong)
 
 
-def test_a_file_that_is_not_there_is_told(knowledge, tmp_path):
-    """A file that never was is a mistake of the caller."""
+def test_a_missing_file_is_rejected(knowledge, tmp_path):
+    """A file that does not exist raises a ConfigError."""
     with pytest.raises(ConfigError, match=r"does not exist.* To add text, use add_text\(\)\."):
         knowledge.add(tmp_path / "nothing.md")
 
@@ -168,40 +168,40 @@ def test_a_file_that_is_not_there_is_told(knowledge, tmp_path):
         ({"kind": "markdwn"}, "kind= takes one of markdown, text, html"),
     ],
 )
-def test_a_bound_that_cannot_be_is_told(knowledge, options, told):
-    """A wrong bound of a search is an error, and not a search that finds nothing."""
+def test_invalid_search_options_are_rejected(knowledge, options, told):
+    """An invalid search option raises a ConfigError."""
     with pytest.raises(ConfigError, match=told):
         knowledge.search("leave", **options)
 
 
-def test_a_name_has_one_line(knowledge):
-    """Who gives the text where the name belongs is told so."""
+def test_a_name_must_be_a_single_line(knowledge):
+    """A name of several lines raises a ConfigError."""
     with pytest.raises(ConfigError, match="a name of one line for the text"):
         knowledge.add_text("leave.md", "# Leave\n\nThirty days.")
 
 
 async def awaited(*_given):
-    """What is awaited."""
+    """Return a vector asynchronously."""
     return [[1.0]]
 
 
 @pytest.mark.parametrize("argument", ["embed", "embed_question", "rewrite", "rerank"])
-def test_functions_are_not_awaited(argument):
-    """A function that would have to be awaited is refused when it is given, and not when it is called."""
+def test_async_functions_are_rejected(argument):
+    """An async function is rejected when it is passed."""
     given = {"embed": lambda texts: [[1.0]] * len(texts), argument: awaited}
     with pytest.raises(ConfigError, match=f"{argument}= takes a plain function; awaited is async"):
         Knowledge(":memory:", **given)
 
 
-def test_scores_of_few_passages_are_not_nothing(knowledge):
-    """Where there is one passage, whose words tell it from no other, its score is small and not 0."""
+def test_the_score_of_a_single_passage_is_positive(knowledge):
+    """The score of the only passage is greater than 0."""
     knowledge.add_text("Apples are red.", "fruit")
     (found,) = knowledge.as_tool()(query="apples")["passages"]
     assert found["score"] > 0
 
 
-def test_what_cannot_be_read_stands_in_the_report(knowledge, folder, place):
-    """Secrets, pictures, the place itself and odd files are left out with the reason; hidden ones and links too."""
+def test_unreadable_files_are_reported(knowledge, folder, place):
+    """Files that cannot be read are reported with the reason, and hidden files and links are ignored."""
     (folder / "secrets.json").write_text("{}", "utf-8")
     (folder / "picture.png").write_bytes(b"\x89PNG\0")
     (folder / ".hidden.md").write_text("hidden", "utf-8")
@@ -219,14 +219,14 @@ def test_what_cannot_be_read_stands_in_the_report(knowledge, folder, place):
     assert len(report.added) == 4
 
 
-def test_a_file_that_may_not_be_read_stands_in_the_report(knowledge, folder):
-    """What the system refuses to read is told in its words."""
+def test_an_operating_system_error_is_reported(knowledge, folder):
+    """An error of the operating system is reported with its message."""
     (folder / "long").symlink_to(folder / "long")
     assert list(knowledge.add(folder / "long").skipped.values()) == ["Too many levels of symbolic links"]
 
 
-def test_a_document_that_is_no_text_any_more_is_removed(knowledge, folder):
-    """A file whose new content cannot be read is not found by its old one."""
+def test_a_file_that_is_no_longer_text_is_removed(knowledge, folder):
+    """A file that can no longer be read is removed from the index."""
     knowledge.add(folder)
     (folder / "leave.md").write_bytes(b"\x89PNG\0")
     report = knowledge.add(folder / "leave.md")
@@ -234,8 +234,8 @@ def test_a_document_that_is_no_text_any_more_is_removed(knowledge, folder):
     assert knowledge.search("thirty days") == []
 
 
-def test_a_pdf_tells_its_pages(knowledge, folder, pdf):
-    """What is found in a PDF says on which page it stands."""
+def test_a_result_from_a_pdf_contains_the_page(knowledge, folder, pdf):
+    """A result from a PDF contains the page number."""
     (folder / "report.pdf").write_bytes(pdf("Nothing here.", "The turnover was nine millions."))
     knowledge.add(folder)
     (found,) = knowledge.search("turnover")
@@ -246,8 +246,8 @@ def test_a_pdf_tells_its_pages(knowledge, folder, pdf):
     )
 
 
-def test_a_document_of_an_office_program_tells_its_sections(knowledge, folder, docx):
-    """What is found in a document of Word says in which section it stands; its lines are nobody's."""
+def test_a_result_from_a_word_document_contains_the_section(knowledge, folder, docx):
+    """A result from a Word document contains the section but no lines, and a damaged file is skipped."""
     (folder / "plan.docx").write_bytes(docx("Turnover", "It was nine millions."))
     (folder / "broken.docx").write_bytes(docx("Turnover", "It was lost.")[:60])
     report = knowledge.add(folder)
@@ -256,8 +256,8 @@ def test_a_document_of_an_office_program_tells_its_sections(knowledge, folder, d
     assert "damaged" in report.skipped[f"{folder}/broken.docx"]
 
 
-def test_metadata_bounds_a_search(knowledge):
-    """A search may be bounded by metadata: a value, one of several, or a range; true is not 1."""
+def test_a_search_is_filtered_by_metadata(knowledge):
+    """A search can be filtered by metadata values, alternatives and ranges, where true is not 1."""
     for number in range(5):
         metadata = {"year": 2020 + number, "team": "ab"[number % 2], "open": number == 1, "note": None}
         knowledge.add_text(f"words {number}", f"text{number}", metadata=metadata)
@@ -281,28 +281,28 @@ def test_metadata_bounds_a_search(knowledge):
 
 
 @pytest.mark.parametrize("where", [{"a": "\0"}, {"a": "\ud800"}, {"a": {"b": 1}}, {"a": [[1]]}, {1: "a"}])
-def test_metadata_that_cannot_be_asked_for(knowledge, where):
-    """What metadata cannot be is a mistake of the caller."""
+def test_invalid_metadata_filters_are_rejected(knowledge, where):
+    """An invalid metadata filter raises a ConfigError."""
     with pytest.raises(ConfigError):
         knowledge.search("words", where=where)
 
 
 @pytest.mark.parametrize("ends", [(), (1, "a")])
-def test_ranges_that_are_none(ends):
-    """A range has at least one end, and both are of one kind."""
+def test_invalid_ranges_are_rejected(ends):
+    """A range without ends or with ends of different types raises a ConfigError."""
     with pytest.raises(ConfigError):
         Between(*ends)
 
 
 @pytest.mark.parametrize("metadata", [{"a": object()}, {"a": float("nan")}, 5])
 def test_metadata_is_json(knowledge, metadata):
-    """Metadata is a dictionary of JSON values."""
+    """Metadata must be a dictionary of JSON values."""
     with pytest.raises(ConfigError):
         knowledge.add_text("x", "x", metadata=metadata)
 
 
-def test_source_and_kind_bound_a_search(knowledge, folder):
-    """A search may be bounded to sources, with `*` for anything, and to a kind."""
+def test_a_search_is_filtered_by_source_and_kind(knowledge, folder):
+    """A search can be filtered by source patterns and by kind."""
     knowledge.add(folder)
     knowledge.add_text("leave me alone", "odd[1]?")
     assert [Path(each.source).name for each in knowledge.search("leave", source="*/leave.md")] == ["leave.md"]
@@ -326,15 +326,15 @@ def test_source_and_kind_bound_a_search(knowledge, folder):
     ],
 )
 def test_hostile_questions_are_harmless(knowledge, question):
-    """A question may hold anything: it is never read as a query, and never an error."""
+    """A question is never parsed as a query and never raises a syntax error."""
     knowledge.add_text("Some words.", "text")
     assert knowledge.search(question) == []
     assert len(knowledge.search(f"{question} words")) == (1 if len(question) < 1_000 else 0)
 
 
 @pytest.mark.parametrize("question", [None, 5, b"words", ["words"]])
-def test_a_question_is_a_text(knowledge, question):
-    """What is no text is refused in words, by a search and by a memory."""
+def test_a_question_must_be_a_string(knowledge, question):
+    """A question that is not a string raises a ConfigError."""
     with pytest.raises(ConfigError, match="A question must be a string"):
         knowledge.search(question)
     with pytest.raises(ConfigError, match="A question must be a string"):
@@ -342,21 +342,21 @@ def test_a_question_is_a_text(knowledge, question):
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, 1.5, "5"])
-def test_a_limit_is_a_count(knowledge, limit):
-    """At least one passage must be wanted."""
+def test_the_limit_must_be_positive(knowledge, limit):
+    """A `limit` that is not a positive integer raises a ConfigError."""
     with pytest.raises(ConfigError):
         knowledge.search("words", limit)
 
 
-def test_collections_of_one_file_know_nothing_of_each_other(place):
-    """One file may hold several collections of documents."""
+def test_collections_of_one_file_are_separate(place):
+    """Collections in one file are separate."""
     with Knowledge(place, name="a") as one, Knowledge(place, name="b") as other:
         one.add_text("Some words.", "text")
         assert (len(one.search("words")), other.search("words"), other.documents) == (1, [], [])
 
 
-def test_meaning_is_found_beside_words(place, embed):
-    """With vectors, a passage is found by its meaning where no word is shared; both rankings are joined."""
+def test_passages_are_found_by_meaning_and_by_words(place, embed):
+    """With vectors, passages are found by meaning as well as by words."""
     with Knowledge(place, embed=embed) as knowledge:
         knowledge.add_text("My automobile is red.", "one")
         knowledge.add_text("The garden is green.", "two")
@@ -364,8 +364,8 @@ def test_meaning_is_found_beside_words(place, embed):
         assert knowledge.search("garden car", 2)[0].score <= 1
 
 
-def test_vectors_are_made_later(place, embed, folder):
-    """What was added without vectors gets them with the next `add`, and again when another function is given."""
+def test_vectors_can_be_added_later(place, embed, folder):
+    """Documents without vectors are embedded by the next `add`, and again by `embed_again`."""
     with Knowledge(place) as words:
         words.add(folder)
         words.add_text("My automobile is red.", "one")
@@ -381,8 +381,8 @@ def test_vectors_are_made_later(place, embed, folder):
         assert len(shorter.search("leave", 9)) == 5
 
 
-def test_questions_may_have_another_function(place, embed):
-    """Models that have another function for questions can be used."""
+def test_questions_can_have_another_function(place, embed):
+    """A separate embedding function can be used for questions."""
     with Knowledge(place, embed=embed, embed_question=lambda texts: embed(["automobile"] * len(texts))) as knowledge:
         knowledge.add_text("My car is red.", "one")
         knowledge.add_text("The garden is green.", "two")
@@ -390,7 +390,7 @@ def test_questions_may_have_another_function(place, embed):
 
 
 def test_a_question_is_reworded(place):
-    """A function gives other wordings; the passages of all are joined."""
+    """A function provides other wordings, and the passages of all of them are merged."""
     with Knowledge(place, rewrite=lambda question: ["holidays"] if "leave" in question else "x") as knowledge:
         knowledge.add_text("About holidays.", "one")
         assert [each.source for each in knowledge.search("leave")] == ["one"]
@@ -400,7 +400,7 @@ def test_a_question_is_reworded(place):
 
 
 def test_a_model_rewords_and_judges(place):
-    """A model gives other wordings, then the numbers of the passages that help; odd numbers are ignored."""
+    """A model rewords the question and then selects passages, and invalid numbers are ignored."""
     llm = ScriptedLLM('{"queries": ["holidays", "vacation"]}', '{"numbers": [2, 9, 2, 0]}')
     with llm, Knowledge(place, rewrite=rewrite_with(llm), rerank=rerank_with(llm)) as knowledge:
         knowledge.add_text("Holidays, holidays.", "one")
@@ -414,8 +414,8 @@ def test_a_model_rewords_and_judges(place):
     assert "Holidays, holidays." in str(first)
 
 
-def test_reranking_cannot_bring_in_others(knowledge, place):
-    """What judges may put passages in another order, and leave the rest behind; it cannot make any up."""
+def test_reranking_cannot_add_passages(knowledge, place):
+    """A reranker can reorder or drop passages but not add any."""
     for name in ("one", "two", "three"):
         knowledge.add_text(f"Words of {name}.", name)
     with Knowledge(place, rerank=lambda _, passages: passages[::-1][:1]) as reversed_knowledge:
@@ -437,7 +437,7 @@ print(len(knowledge.add(sys.argv[3]).skipped))
 
 
 def test_processes_share_a_file(place, folder):
-    """Several processes may add and search at the same time, also when all of them begin with no file."""
+    """Several processes can add and search concurrently, also when the file does not exist yet."""
     commands = [[sys.executable, "-c", MANY, str(place), str(number), str(folder)] for number in range(2)]
     running = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for command in commands]
     assert [process.communicate(timeout=120)[0] for process in running] == ["0\n"] * 2
@@ -467,8 +467,8 @@ else:
 """
 
 
-def test_a_forked_process_has_a_connection_of_its_own(place):
-    """A child that was forked uses the place beside its parent, and leaves the parent's connection alone."""
+def test_a_forked_process_opens_a_separate_connection(place):
+    """A forked child opens a separate connection and does not affect the parent's."""
     command = [sys.executable, "-c", FORKING, str(place)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.stderr) == ("2\n2 2\n", "")
@@ -483,7 +483,7 @@ class Site:
 
 @pytest.fixture
 def site():
-    """A web server on this machine: its URL, and what it serves."""
+    """Start a local web server and return its URL and the page it serves."""
     import threading
     from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -497,7 +497,7 @@ def site():
             self.wfile.write(site.body)
 
         def log_message(self, *words):
-            """Say nothing."""
+            """Discard the message."""
 
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=[0.01])
@@ -508,7 +508,7 @@ def site():
 
 
 def test_web_pages_are_added(place, site):
-    """A web page is fetched, and again when it is to be brought up to date; one that fails is kept as it was."""
+    """A web page is fetched and refreshed, and the stored version remains if fetching fails."""
     from agentkit.safety.urls import AddressRules
 
     url, served = site
@@ -522,15 +522,15 @@ def test_web_pages_are_added(place, site):
         assert knowledge.search("bridge") != []
 
 
-def test_addresses_are_judged(knowledge):
-    """What `fetch_url` may not fetch is not added either."""
+def test_blocked_urls_are_not_added(knowledge):
+    """A URL that `fetch_url` would block cannot be added."""
     report = knowledge.add("http://127.0.0.1/x", "http://169.254.169.254/latest")
     assert report.added == ()
     assert len(report.skipped) == 2
 
 
 def test_names_are_imported_when_used():
-    """`agentkit.knowledge` offers its names, and only these."""
+    """`agentkit.knowledge` exports exactly its public names and imports them on first use."""
     import agentkit.knowledge as wing
 
     assert all(getattr(wing, name) for name in wing.__all__)

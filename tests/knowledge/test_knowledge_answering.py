@@ -11,8 +11,8 @@ from agentkit.knowledge import Knowledge
 from agentkit.testing import ScriptedLLM, call
 
 
-def test_an_agent_cites(knowledge, folder):
-    """An agent that has knowledge among its tools is told source, position and score, and that others wrote it."""
+def test_the_search_tool_returns_citations(knowledge, folder):
+    """The search tool returns the source, position and score of untrusted passages."""
     knowledge.add(folder)
     with ScriptedLLM(call("search_knowledge", query="days of leave"), "Thirty days (leave.md, lines 1-9).") as llm:
         result = Agent("helper", tools=[knowledge], llm=llm).run("How many days of leave do I have?")
@@ -26,14 +26,14 @@ def test_an_agent_cites(knowledge, folder):
 
 
 def test_nothing_found_is_told(knowledge):
-    """When nothing is found, the model is told to say so."""
+    """If nothing is found, the note for the model says so."""
     told = knowledge.as_tool()(query="anything")
     assert (told["status"], told["passages"], told["query"]) == ("empty", [], "anything")
     assert "do not contain the answer" in told["note"]
 
 
-def test_a_tool_is_bounded(knowledge):
-    """The tool finds what its developer allows, and what the model names of it."""
+def test_a_tool_is_limited_by_its_filter(knowledge):
+    """The tool only finds passages that match its filter and the given source."""
     knowledge.add_text("Open words.", "open", metadata={"open": True})
     knowledge.add_text("Open words, too.", "more", metadata={"open": True})
     knowledge.add_text("Closed words.", "closed", metadata={"open": False})
@@ -47,7 +47,7 @@ def test_a_tool_is_bounded(knowledge):
 
 
 @pytest.mark.parametrize("limit", [0, 21])
-def test_a_tool_gives_some_passages(limit):
-    """A model is told at least one passage, and not too many."""
+def test_an_invalid_tool_limit_is_rejected(limit):
+    """An invalid `limit` of the tool raises a ConfigError."""
     with pytest.raises(ConfigError):
         Knowledge(":memory:").as_tool(limit=limit)

@@ -9,8 +9,8 @@ from agentkit.testing import FakeServer
 from agentkit.usage import NO_USAGE
 
 
-def test_what_vectors_of_notes_have_taken_is_told():
-    """What making vectors of notes has taken is told, as it is of documents."""
+def test_the_usage_of_embedding_notes_is_counted():
+    """The usage of embedding notes is counted."""
     with FakeServer() as server, Memory(":memory:", embed=LLM(base_url=server.base_url, model="m")) as memory:
         assert memory.usage == NO_USAGE
         memory.remember("Likes tea.")
@@ -18,15 +18,15 @@ def test_what_vectors_of_notes_have_taken_is_told():
 
 
 @pytest.mark.parametrize("limit", [0, True, "3", 1.5])
-def test_what_is_no_number_of_passages_is_refused(limit):
-    """So many are found as a whole number says."""
+def test_an_invalid_limit_is_rejected(limit):
+    """A `limit` that is not a positive integer raises a ConfigError."""
     with pytest.raises(ConfigError, match="limit= takes a whole number of at least 1"):
         Knowledge(":memory:").search("tea", limit)
     with pytest.raises(ConfigError, match="limit= takes a whole number of at least 1"):
         Memory(":memory:").recall("tea", limit)
 
 
-def test_a_text_is_no_place(tmp_path):
-    """A text that is too long for the name of a file is refused with the function that takes texts."""
+def test_a_text_is_not_accepted_as_a_path(tmp_path):
+    """A text that is too long for a file name raises a ConfigError that suggests `add_text`."""
     with Knowledge(tmp_path / "knowledge.db") as knowledge, pytest.raises(ConfigError, match="use add_text"):
         knowledge.add("A note about everything. " * 20)

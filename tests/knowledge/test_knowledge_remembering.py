@@ -15,20 +15,20 @@ from agentkit.testing import ScriptedLLM, call
 
 @pytest.fixture
 def memory(place):
-    """What is remembered of Ann: nothing yet."""
+    """Return an empty memory for the user ann."""
     with Memory(place, "ann") as memory:
         yield memory
 
 
-def test_a_memory_stands_for_its_tools(memory):
-    """A memory that is put among tools is its three tools, and a note is a text."""
+def test_a_memory_adds_its_tools(memory):
+    """A memory in `tools` adds three tools, and a note that is not a string raises a ConfigError."""
     assert Agent("helper", tools=[memory]).tools.names == ("remember", "recall", "forget")
     with pytest.raises(ConfigError, match=r"remember\(\) takes a string. Got 3"):
         memory.remember(3)
 
 
 def test_notes_are_recalled(memory):
-    """A note is found by its words, and the newest notes without any."""
+    """A note is found by its words, and without a question the newest notes are returned."""
     tea = memory.remember("Ann drinks green tea.", metadata={"about": "food"})
     memory.remember("Her dog is called Rex.")
     assert [note.text for note in memory.recall("What tea does she drink?", 1)] == ["Ann drinks green tea."]
@@ -39,8 +39,8 @@ def test_notes_are_recalled(memory):
     assert memory.recall("tea", where={"about": "work"}) == []
 
 
-def test_users_know_nothing_of_each_other(memory, place):
-    """What is remembered of one user is not recalled for another, and neither are documents."""
+def test_users_have_separate_notes(memory, place):
+    """Notes are separate for each user and from documents."""
     memory.remember("Ann drinks green tea.")
     with Memory(place, "bob") as other, Knowledge(place) as knowledge:
         knowledge.add_text("Tea comes from China.", "tea")
@@ -50,16 +50,16 @@ def test_users_know_nothing_of_each_other(memory, place):
         assert len(memory.recall("tea")) == 1
 
 
-def test_a_note_is_not_kept_twice(memory):
-    """The same words are one note, which becomes new again."""
+def test_a_note_is_not_stored_twice(memory):
+    """Storing the same note again only makes it the most recent."""
     first = memory.remember("Ann drinks green tea.")
     memory.remember("Her dog is called Rex.")
     assert memory.remember(" Ann drinks green tea.\n").id == first.id
     assert [note.text for note in memory.recall()] == ["Ann drinks green tea.", "Her dog is called Rex."]
 
 
-def test_what_is_forgotten_is_gone(database):
-    """A note that is forgotten is neither found nor left anywhere in the file."""
+def test_a_forgotten_note_is_removed(database):
+    """A forgotten note is removed from the search and from the file."""
     memory = Memory(database, "ann")
     note = memory.remember("The codeword is xylophone.")
     memory.remember("Her dog is called Rex.")
@@ -71,15 +71,15 @@ def test_what_is_forgotten_is_gone(database):
     memory.close()
 
 
-def test_a_user_is_forgotten(memory):
-    """All notes of a user can be forgotten at once."""
+def test_all_notes_of_a_user_can_be_forgotten(memory):
+    """`forget_all` removes all notes of a user."""
     memory.remember("Ann drinks green tea.")
     memory.remember("Her dog is called Rex.")
     assert memory.forget_all() == 2
     assert memory.recall() == []
 
 
-def test_meaning_is_recalled(place, embed):
+def test_a_note_is_recalled_by_its_meaning(place, embed):
     """With vectors a note is recalled by its meaning."""
     with Memory(place, embed=embed) as memory:
         memory.remember("He drives an automobile.")
@@ -88,28 +88,28 @@ def test_meaning_is_recalled(place, embed):
 
 
 @pytest.mark.parametrize("text", ["", " \n", "\0", "x" * 5_000])
-def test_notes_that_cannot_be(memory, text):
-    """A note has some words, and not too many."""
+def test_invalid_notes_are_rejected(memory, text):
+    """An empty, invalid or too long note raises a ConfigError."""
     with pytest.raises(ConfigError):
         memory.remember(text)
 
 
 @pytest.mark.parametrize("arguments", [{"limit": 0}, {"limit": True}, {"where": {"a": 1}}])
-def test_recalls_that_cannot_be(memory, arguments):
-    """A limit is at least 1, and metadata bounds a question."""
+def test_invalid_recalls_are_rejected(memory, arguments):
+    """An invalid `limit` and a metadata filter without a question raise a ConfigError."""
     with pytest.raises(ConfigError):
         memory.recall(**arguments)
 
 
 @pytest.mark.parametrize("user", ["", "a\0b"])
-def test_users_that_cannot_be(user):
-    """A user has a name."""
+def test_invalid_users_are_rejected(user):
+    """An invalid user name raises an error."""
     with pytest.raises(ConfigError):
         Memory(":memory:", user)
 
 
 def test_an_agent_remembers(memory):
-    """With the tools, an agent remembers in one run and recalls in another; forgetting is asked for."""
+    """An agent remembers in one run, recalls in another, and forgetting needs approval."""
     tools = memory.as_tools()
     assert [tool.level.name for tool in tools] == ["SAFE", "SAFE", "SYSTEM"]
     assert [Label.UNTRUSTED in tool.labels for tool in tools] == [False, True, False]
@@ -129,8 +129,8 @@ def test_an_agent_remembers(memory):
     assert tools.find("recall").invoke({}).value == {"status": "empty", "notes": [], "untrusted": True}
 
 
-def test_a_memory_says_where_it_is(memory):
-    """A memory tells its place and user."""
+def test_the_repr_of_a_memory(memory):
+    """The repr of a memory contains its place and user."""
     assert repr(memory).startswith("Memory(")
     assert repr(memory).endswith(", user='ann')")
     assert Note("a", "b", 0.0).score == 0.0

@@ -32,12 +32,12 @@ WEATHER = ToolSpec("weather", "The weather", {"type": "object", "properties": {}
 
 
 def connect(server, **options):
-    """An LLM at the server that gives up at once."""
+    """Return an LLM for the server that does not retry."""
     return LLM(**{"base_url": server.base_url, "model": "m", "max_retries": 0, **options})
 
 
 def body_of(server):
-    """What the server was asked last."""
+    """Return the JSON body of the last request."""
     return server.requests[-1].json
 
 
@@ -152,8 +152,8 @@ def test_settings_of_the_llm_and_of_the_call(ask):
         assert (body_of(server)["temperature"], body_of(server)["tool_choice"]) == (0, "none")
 
 
-def test_settings_in_the_other_protocol(ask):
-    """Settings have one name in both protocols, and are entered beside what is there already."""
+def test_settings_in_the_responses_protocol(ask):
+    """Settings have the same names in both protocols, and are merged with the existing fields."""
     with FakeServer("Hi") as server:
         llm = connect(server, protocol="responses", max_tokens=9, reasoning_effort="low")
         settings = {"include": ["message.output_text.logprobs"], "tool_choice": "auto", "user": "u"}
@@ -165,8 +165,8 @@ def test_settings_in_the_other_protocol(ask):
 
 
 @pytest.mark.for_each("protocol", ["chat", "responses"])
-def test_a_request_may_be_given_whole(ask, protocol):
-    """A Request is sent as it is; tools, schema and settings of the call are added to it."""
+def test_request_object_is_sent(ask, protocol):
+    """A Request is sent unchanged, and the call's tools and settings are added to it."""
     request = Request([UserMessage("Hi")], "Be brief", settings={"seed": 1})
     with FakeServer("Hi", "Hi") as server:
         llm = connect(server, protocol=protocol, temperature=0.5)
@@ -179,8 +179,8 @@ def test_a_request_may_be_given_whole(ask, protocol):
     assert (added["seed"], len(added["tools"])) == (2, 1)
 
 
-def test_stream_is_no_setting():
-    """`stream=True` is refused with the name of the method that streams; `stream=False` is what happens anyway."""
+def test_stream_is_not_a_setting():
+    """`stream=True` raises an error that names LLM.stream, and `stream=False` is accepted."""
     with FakeServer("Hi") as server:
         with pytest.raises(ConfigError, match=r"LLM\.stream"):
             connect(server).complete("Hi", stream=True)
@@ -202,15 +202,15 @@ def test_streams():
 
 
 @pytest.mark.parametrize("timeout", [0, -1, math.inf, math.nan, "3", True])
-def test_a_timeout_that_is_none_is_refused(timeout):
-    """A timeout that would not limit anything is refused."""
+def test_invalid_timeout_raises_config_error(timeout):
+    """An invalid timeout raises ConfigError."""
     with pytest.raises(ConfigError, match=r"timeout_seconds= takes a number of seconds above 0\. Got"):
         LLM(api_key=KEY, timeout_seconds=timeout)
 
 
 @pytest.mark.parametrize("retries", [-1, 1.5])
-def test_retries_that_are_none_are_refused(retries):
-    """The number of retries is a whole number."""
+def test_invalid_max_retries_raises_config_error(retries):
+    """An invalid number of retries raises ConfigError."""
     with pytest.raises(ConfigError, match=r"max_retries= takes a whole number, 0 or more\. Got"):
         LLM(api_key=KEY, max_retries=retries)
 
@@ -222,16 +222,16 @@ def test_how_long_an_answer_may_be():
     assert LLM(api_key=KEY).max_tokens is None
 
 
-def test_blank_arguments_are_unset(monkeypatch):
-    """Blank arguments are as good as none, and blanks around a key are no part of it."""
+def test_blank_arguments_are_ignored(monkeypatch):
+    """Blank arguments are ignored, and whitespace around a key is stripped."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     llm = LLM(" ", "", "", " ", base_url="")
     assert llm.describe().decided_by == "OPENAI_API_KEY"
     assert LLM(api_key=f" {KEY}\n").equals(LLM(api_key=KEY))
 
 
-def test_describe_tells_everything_but_secrets(monkeypatch):
-    """`describe` says what was chosen, what decided, what was ignored and why, and shows no key."""
+def test_describe_reports_everything_but_secrets(monkeypatch):
+    """`describe` reports the choices, their reasons and the ignored settings, and no key."""
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://r.example")
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -258,7 +258,7 @@ def test_positional_arguments():
 
 
 def test_no_provider_is_a_value_error():
-    """Without key, address or provider there is no LLM."""
+    """A missing key or an unknown provider raises NoProvider, which is a ValueError."""
     with pytest.raises(NoProvider, match="No API key found"):
         LLM()
     with pytest.raises(ValueError, match="Unknown provider"):
@@ -273,16 +273,16 @@ def test_llms_are_compared_by_what_they_would_send():
     assert not any(llm.equals(other) for other in others)
 
 
-def test_llms_are_copied():
-    """A copied, deeply copied or pickled LLM is equal, with connections of its own."""
+def test_llms_can_be_copied():
+    """A copied, deep-copied or pickled LLM is equal to the original and has its own connections."""
     llm = LLM(api_key=KEY, temperature=0)
     for twin in (copy.copy(llm), copy.deepcopy(llm), ForkingPickler.loads(ForkingPickler.dumps(llm))):
         assert twin.equals(llm)
         assert twin._provider is not llm._provider
 
 
-def test_a_pickled_llm_reads_the_environment_anew(monkeypatch):
-    """What the environment said is not pickled: where the LLM is unpickled, the environment there decides."""
+def test_pickled_llm_reads_the_environment_again(monkeypatch):
+    """A pickled LLM reads the environment again when it is loaded."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     pickled = ForkingPickler.dumps(LLM())
     monkeypatch.setenv("OPENAI_API_KEY", "other")
@@ -339,8 +339,8 @@ def test_the_offline_model_needs_no_key():
 
 
 @pytest.mark.parametrize(("tool", "hint"), [(len, "Write Tool(len)."), ("len", "Got str.")])
-def test_what_is_no_tool_is_refused(tool, hint):
-    """A function must be made a tool first, which gives it a schema; the error says how."""
+def test_value_that_is_not_a_tool_raises_config_error(tool, hint):
+    """A value that is not a tool raises ConfigError with a hint."""
     with pytest.raises(ConfigError, match="takes tools") as caught:
         LLM(model="m", base_url="http://127.0.0.1:9/v1").request_of("Hi", tools=[tool])
     assert hint in str(caught.value)

@@ -16,13 +16,13 @@ LOCAL = "http://127.0.0.1:1/v1"
 
 
 def places(llm):
-    """Provider, model and address of an LLM and of all that stand behind it."""
+    """Return provider, model and endpoint of an LLM and of all its fallbacks."""
     about = llm.describe()
     return [(about.provider, about.model, about.endpoint), *(place for each in llm.fallbacks for place in places(each))]
 
 
 def names(llm):
-    """What an LLM and its fallbacks are called."""
+    """Return the names of an LLM and its fallbacks."""
     return [f"{provider}:{model}" for provider, model, _ in places(llm)]
 
 
@@ -36,14 +36,14 @@ def names(llm):
         ("| offline", (None, ("offline",))),
     ],
 )
-def test_names_with_a_bar(model, told):
-    """A bar stands between a model and its fallbacks; without a name before it the environment says the first."""
+def test_names_separated_by_a_bar(model, told):
+    """A bar separates a model from its fallbacks, and a leading bar uses the environment's model first."""
     assert parted(model) == told
 
 
 @pytest.mark.parametrize("model", ["a |", "a || b", "|"])
-def test_a_name_that_is_missing(model):
-    """A bar with nothing after it is a mistake, and told."""
+def test_missing_name_raises_config_error(model):
+    """A bar without a name after it raises ConfigError."""
     with pytest.raises(ConfigError, match="A name is missing"):
         LLM("openai", model, KEY)
 
@@ -66,8 +66,8 @@ def test_ways_to_say_it(fallback):
 
 
 @pytest.mark.parametrize("fallback", [3, [None], "", [" "], {"a": 1, 2: 3}])
-def test_what_is_no_fallback(fallback):
-    """Whatever names no model is refused when the LLM is made."""
+def test_invalid_fallback_raises_config_error(fallback):
+    """An invalid fallback raises ConfigError when the LLM is created."""
     with pytest.raises(ConfigError, match="fallback= takes an LLM, the name of a model"):
         LLM("openai", "gpt", KEY, fallback=fallback)
 
@@ -79,8 +79,8 @@ def test_a_fallback_that_cannot_work():
 
 
 @pytest.mark.parametrize("name", ["gorq:llama", "cohere:command", "bedrock:x"])
-def test_a_provider_that_there_is_not(name):
-    """A fallback that seems to name an unknown provider is refused at once; so called models are given as an LLM."""
+def test_unknown_provider_of_a_fallback(name):
+    """A fallback name with an unknown provider raises NoProvider, and can be passed as an LLM instead."""
     with pytest.raises(NoProvider, match="Unknown provider"):
         LLM("openai", "gpt", KEY, fallback=name)
     with pytest.raises(NoProvider, match="pass it as fallback=LLM"):
@@ -88,8 +88,8 @@ def test_a_provider_that_there_is_not(name):
     assert names(LLM("openai", "gpt", KEY, fallback=LLM("openai", name, KEY)))[1] == f"openai:{name}"
 
 
-def test_where_a_name_leads():
-    """A model's name alone is at the same place with the same key; one with a provider has a key of its own."""
+def test_url_and_key_of_a_named_fallback():
+    """A fallback name without a provider uses the same URL and key, and one with a provider does not."""
     llm = LLM(base_url=LOCAL, model="big", api_key=KEY, fallback=["small", "offline", "ollama:x | lmstudio:y"])
     assert names(llm)[:2] == ["openai:big", "openai:small"]
     assert [place[0] for place in places(llm)[2:]] == ["offline", "ollama", "lmstudio"]
@@ -134,8 +134,8 @@ def test_no_key_goes_to_another_provider(monkeypatch, given, has_key):
     assert (key is not None and key.reveal() == KEY) is has_key
 
 
-def test_what_a_name_takes_over():
-    """A fallback that is named has the settings of the first; one that was made has its own, and neither its price."""
+def test_named_fallback_inherits_the_settings():
+    """A named fallback inherits the settings, an LLM has its own, and neither inherits the price."""
     llm = LLM(
         base_url=LOCAL, model="a", temperature=0, price=Price(1, 2), fallback=["b", LLM(base_url=LOCAL, model="c")]
     )
@@ -171,8 +171,8 @@ def test_described():
     )
 
 
-def test_with_other_settings():
-    """Other settings are those of all, over the same connections and with what is known of who is away."""
+def test_with_settings_applies_to_fallbacks():
+    """`with_settings` applies to all fallbacks, and preserves which models recently failed."""
     other = ScriptedLLM("One.", "Two.", model="two")
     first = ScriptedLLM(Unreachable("gone"), fallback=other)
     assert first.complete("Hi").text == "One."
@@ -183,8 +183,8 @@ def test_with_other_settings():
     assert [request.settings for request in other.requests] == [{}, {"temperature": 0}]
 
 
-def test_settings_that_are_said_of_one_request():
-    """What a request says goes to whoever answers it, as a request or as arguments."""
+def test_request_settings_are_sent_to_the_fallback():
+    """The settings of a request or call are sent to the model that answers."""
     other = ScriptedLLM("One.", "Two.")
     llm = ScriptedLLM(Unreachable("gone"), fallback=other).with_settings(top_p=1)
     llm.complete(Request([UserMessage("Hi")], settings={"max_tokens": 9}), temperature=0)
@@ -198,8 +198,8 @@ def test_settings_that_are_said_of_one_request():
 @pytest.mark.parametrize(
     ("choice", "sent"), [("any", "required"), ("required", "required"), ("auto", "auto"), ("weather", "weather")]
 )
-def test_a_tool_whichever_has_one_name(choice, sent):
-    """That a model must use a tool is said in one word, whichever of two words the user knows."""
+def test_tool_choice_accepts_two_words(choice, sent):
+    """`tool_choice` accepts two words for a required tool call and sends the same value."""
     llm = ScriptedLLM("One.")
     llm.complete("Hi", tool_choice=choice)
     assert [request.settings for request in llm.requests] == [{"tool_choice": sent}]
@@ -221,8 +221,8 @@ def test_compared():
         assert not llm.equals(LLM(base_url=LOCAL, model="a", fallback=other))
 
 
-def test_copied():
-    """A copied or pickled LLM has the same fallbacks, with their settings, and has forgotten who was away."""
+def test_copied_llm_has_the_same_fallbacks():
+    """A copied or pickled LLM has the same fallbacks and settings, and forgets recent failures."""
     with FakeServer(fail(500), "Hello.") as one:
         made = LLM(base_url=one.base_url, model="a", max_retries=0, fallback=[LLM(base_url=LOCAL, model="b"), "c"])
         llm = made.with_settings(temperature=0)

@@ -13,12 +13,12 @@ WEATHER = ToolSpec("weather", "The weather", {"type": "object", "properties": {}
 
 
 def connect(server, **options):
-    """An LLM at the server that gives up at once."""
+    """Return an LLM for the server that does not retry."""
     return LLM(**{"base_url": server.base_url, "model": "m", "max_retries": 0, **options})
 
 
-def test_other_settings_are_sent():
-    """A client with other settings sends them, and what it shares with the first; the first one stays as it is."""
+def test_with_settings_sends_the_new_settings():
+    """`with_settings` returns an LLM that sends the new settings, and the original is unchanged."""
     with FakeServer("Hi", repeat=True) as server:
         first = connect(server, temperature=0.5, settings={"seed": 7})
         other = first.with_settings(temperature=0, max_tokens=20)
@@ -31,8 +31,8 @@ def test_other_settings_are_sent():
     assert (type(other), other.model, other.provider) == (LLM, "m", "openai")
 
 
-def test_a_setting_is_left_to_the_server():
-    """None takes a setting out of the requests, also the length of an answer by whichever name it goes."""
+def test_none_removes_a_setting():
+    """None removes a setting, and `max_tokens` also replaces its other name."""
     llm = LLM(api_key=KEY, temperature=0, settings={"max_completion_tokens": 50})
     assert llm.with_settings(temperature=None).settings == {"max_completion_tokens": 50}
     assert llm.with_settings(max_tokens=None).settings == {"temperature": 0}
@@ -41,16 +41,16 @@ def test_a_setting_is_left_to_the_server():
         llm.with_settings(stream=True)
 
 
-def test_a_scripted_llm_goes_on_with_its_lines():
-    """Clients that differ in settings ask the same model: a scripted one says its lines to both in turn."""
+def test_scripted_llm_shares_its_script():
+    """Copies of a scripted LLM with other settings share its script."""
     llm = ScriptedLLM("One.", "Two.")
     other = llm.with_settings(temperature=0)
     assert [llm.chat("Count"), other.chat("Count")] == ["One.", "Two."]
     assert [dict(request.settings) for request in llm.requests] == [{}, {"temperature": 0}]
 
 
-def test_another_model_at_the_same_place():
-    """A client for another model asks it at the same place with the same settings, and has no price of its own."""
+def test_with_model_uses_the_same_server():
+    """`with_model` uses the same server and settings for another model, and removes the price."""
     with FakeServer("Hi", repeat=True) as server:
         first = connect(server, temperature=0.5, price=Price(1, 2))
         other = first.with_model(" big ")
@@ -60,8 +60,8 @@ def test_another_model_at_the_same_place():
     assert (first.price, other.price, other.settings) == (Price(1, 2), None, first.settings)
 
 
-def test_another_model_may_name_its_provider(monkeypatch):
-    """A model that names its provider is had from there, which may need a key of its own."""
+def test_with_model_accepts_a_provider(monkeypatch):
+    """`with_model` accepts a provider in the name, which may require another key."""
     monkeypatch.delenv("GROQ_API_KEY", raising=False)
     llm = LLM(model="ollama:qwen3")
     assert llm.with_model("vllm:phi").provider == "vllm"
@@ -69,8 +69,8 @@ def test_another_model_may_name_its_provider(monkeypatch):
         llm.with_model("groq:qwen3")
 
 
-def test_what_it_was_made_with():
-    """A client tells what was said when it was made, with the key hidden; to change what it gave changes nothing."""
+def test_llm_exposes_its_arguments():
+    """An LLM exposes its arguments with the key hidden, and its settings as a copy."""
     llm = LLM(model="m", api_key=KEY, temperature=0)
     wishes = llm.wishes
     assert (wishes.model, wishes.provider, wishes.base_url) == ("m", None, None)
@@ -80,8 +80,8 @@ def test_what_it_was_made_with():
     assert llm.settings == {"temperature": 0}
 
 
-def test_the_request_that_would_be_sent():
-    """What a request says can be read before anything is sent, with the client's own settings in it."""
+def test_request_of_returns_the_request():
+    """`request_of` returns the request without sending it, including the LLM's settings."""
     llm = ScriptedLLM("Hi").with_settings(temperature=0)
     schema = {"title": "Told", "type": "object"}
     request = llm.request_of("Hello", tools=[WEATHER], output_schema=schema, seed=7)
@@ -101,8 +101,8 @@ def test_the_request_that_would_be_sent():
         ({"extra_body": "top_k"}, "extra_body= takes a dictionary"),
     ],
 )
-def test_arguments_of_other_clients_are_refused(settings, advice):
-    """Settings of the connection are no fields of a request, in a call as in the settings of an LLM."""
+def test_connection_arguments_are_rejected_as_settings(settings, advice):
+    """Connection arguments are rejected as settings of a call or an LLM."""
     llm = LLM(model="m", base_url="http://127.0.0.1:1/v1")
     with pytest.raises(ConfigError, match=advice):
         llm.chat("Hi", **settings)

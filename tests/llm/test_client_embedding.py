@@ -39,8 +39,8 @@ def test_a_vector_for_each_text(embed):
     assert near > 0.7 > far
 
 
-def test_no_text_is_no_request(embed):
-    """Of no texts there are no vectors, and nobody is asked."""
+def test_empty_list_sends_no_request(embed):
+    """An empty list returns no vectors and sends no request."""
     with FakeServer() as server:
         assert embed(connect(server), []) == []
         assert server.requests == []
@@ -56,8 +56,8 @@ def test_no_text_is_no_request(embed):
         (["one", " \n"], r"texts\[1\] is empty"),
     ],
 )
-def test_what_is_no_list_of_texts(embed, texts, said):
-    """What is no list of texts is refused before anything is sent."""
+def test_invalid_list_of_texts_is_rejected(embed, texts, said):
+    """A value that is not a list of texts is rejected before a request is sent."""
     with FakeServer() as server:
         with pytest.raises(ConfigError, match=said):
             embed(connect(server), texts)
@@ -71,8 +71,8 @@ def test_lengths_that_no_vector_has(dimensions):
         connect(server).embed(["x"], dimensions=dimensions)
 
 
-def test_settings_that_are_sent(embed):
-    """Beside the texts the settings are sent, except those that say how a model answers."""
+def test_settings_are_sent_with_the_texts(embed):
+    """Settings are sent with the texts, except for those that apply to answers."""
     with FakeServer() as server:
         llm = connect(server, temperature=0.5, max_tokens=5, reasoning_effort="low", settings={"user": "ann"})
         assert len(embed(llm, ["x"], dimensions=8, encoding_format="float", truncate=None)[0]) == 8
@@ -81,14 +81,14 @@ def test_settings_that_are_sent(embed):
     assert request.json == expected
 
 
-def test_a_length_among_the_settings():
-    """The length may stand among the LLM's own settings, too."""
+def test_dimensions_may_be_a_setting():
+    """`dimensions` may be one of the LLM's settings."""
     with FakeServer() as server:
         assert len(connect(server, settings={"dimensions": 16}).embed(["x"])[0]) == 16
 
 
-def test_the_offline_model_makes_none(embed):
-    """The offline model's vectors do not tell texts apart, so that it is refused, and others are named."""
+def test_offline_model_rejects_embeddings(embed):
+    """The offline model rejects embeddings with an error that names other models."""
     with pytest.raises(
         ConfigError,
         match=r"'offline' cannot compute "
@@ -105,7 +105,7 @@ def test_no_fallbacks(embed):
 
 
 def test_vectors_are_recorded(embed, tmp_path):
-    """Vectors are recorded and given again, without model, network and key; other texts are told as a difference."""
+    """Vectors are recorded and replayed without a key, and other texts raise ReplayError with a diff."""
     secret = ["a cup of tea", "the key is sk-abcdefghij0123456789ABCDEFG"]
     with FakeServer() as server, record(tmp_path / "cassette.jsonl"):
         made = embed(connect(server), ["a cup of tea", "rockets"], dimensions=8)
@@ -136,8 +136,8 @@ def test_refusals_are_recorded(embed, tmp_path):
     assert str(first.value) == str(second.value)
 
 
-def test_an_llm_without_provider(embed, tmp_path):
-    """An LLM that was made in a replay without a provider says what is missing when it is asked elsewhere."""
+def test_llm_without_a_provider_outside_a_replay(embed, tmp_path):
+    """An LLM created in a replay without a provider raises NoProvider outside of it."""
     with record(tmp_path / "cassette.jsonl"):
         pass
     with replay(tmp_path / "cassette.jsonl"):

@@ -48,8 +48,8 @@ def extract(request):
 
 
 @pytest.mark.parametrize("protocol", ["chat", "responses"])
-def test_a_type_is_filled_over_the_wire(extract, protocol):
-    """The server is asked to enforce the schema, told the order and sent the text; the answer is a value."""
+def test_type_is_extracted_over_http(extract, protocol):
+    """The schema and the text are sent to the server, and the answer is converted to the type."""
     with FakeServer(GOOD) as server:
         llm = LLM(base_url=server.base_url, model="any", protocol=protocol)
         invoice = extract(llm, TEXT, Invoice, instruction="Amounts are in EUR.", temperature=0, top_p=None)
@@ -63,8 +63,8 @@ def test_a_type_is_filled_over_the_wire(extract, protocol):
     assert TEXT in json.dumps(sent)
 
 
-def test_a_wrong_answer_goes_back_with_its_error(extract):
-    """What is wrong is told, with the schema, after what was said; the mended answer counts."""
+def test_invalid_answer_is_sent_back_with_its_error(extract):
+    """An invalid answer is sent back with its error and the schema, and the corrected one is returned."""
     with ScriptedLLM(BAD, "I am sorry.", GOOD) as llm:
         assert extract(llm, TEXT, Invoice) == Invoice("A1", 30.0)
     first, second, third = (request.messages for request in llm.requests)
@@ -76,8 +76,8 @@ def test_a_wrong_answer_goes_back_with_its_error(extract):
     assert {request.output_schema.name for request in llm.requests} == {"Invoice"}
 
 
-def test_wrong_answers_come_to_an_end(extract):
-    """After `retries` further answers the error says what was wrong with the last."""
+def test_last_invalid_answer_raises_bad_response(extract):
+    """After `retries` more answers, BadResponse contains the error of the last one."""
     with ScriptedLLM(GOOD.replace("30", "[]"), BAD) as llm, pytest.raises(BadResponse) as caught:
         extract(llm, TEXT, Invoice, retries=1)
     assert str(caught.value) == f"The model gave no Invoice in 2 answers. {TOLD}"
@@ -93,15 +93,15 @@ def test_a_cut_answer_is_not_asked_for_again(extract):
         assert extract(llm, TEXT, Invoice).number == "A1"
 
 
-def test_calls_that_nobody_offered_are_not_sent_back(extract):
-    """A model that calls a tool instead is asked again; its call would stand without a result."""
+def test_unexpected_tool_calls_are_not_sent_back(extract):
+    """A tool call instead of an answer is not sent back, and the model is asked again."""
     with ScriptedLLM(call("save", number="A1"), GOOD) as llm:
         extract(llm, TEXT, Invoice)
     assert [type(message).__name__ for message in llm.requests[1].messages] == ["UserMessage", "UserMessage"]
 
 
-def test_failures_of_the_provider_are_raised(extract):
-    """What the provider refuses or cannot do is raised as everywhere."""
+def test_provider_errors_are_raised(extract):
+    """A provider's refusal is raised as in other requests."""
     with FakeServer(refuse("No."), fail(400, "Bad.")) as server:
         llm = LLM(base_url=server.base_url, model="any")
         for _ in range(2):
@@ -109,8 +109,8 @@ def test_failures_of_the_provider_are_raised(extract):
                 extract(llm, TEXT, Invoice)
 
 
-def test_any_type_and_pictures(extract):
-    """What is no object comes unwrapped, plain text is asked for without a schema, and images may be read."""
+def test_non_object_types_and_images(extract):
+    """Non-object types are unwrapped, `str` is requested without a schema, and images are accepted."""
     with ScriptedLLM('{"result": "good"}', "A lamp.", '{"result": [1, 2]}') as llm:
         assert extract(llm, "I like it.", Literal["good", "bad"]) == "good"
         assert extract(llm, [TEXT, Image(PIXEL)], str) == "A lamp."
@@ -132,8 +132,8 @@ def test_retries_are_a_count(extract, retries):
         extract(llm, TEXT, Invoice, retries=retries)
 
 
-def test_what_is_no_type_is_refused_before_anything_is_asked(extract):
-    """A value in the place of a type is refused."""
+def test_value_that_is_not_a_type_raises_config_error(extract):
+    """A value that is not a type raises ConfigError before a request is sent."""
     with ScriptedLLM() as llm, pytest.raises(ConfigError, match="pass the type itself"):
         extract(llm, TEXT, "Invoice")
 
@@ -168,13 +168,13 @@ class Person:
 
 
 @pytest.mark.slow
-def test_the_offline_model_fills_types(extract, offline):
-    """Without a key and a network a small type is filled from a short text; what is not said is left out."""
+def test_offline_model_extracts_a_type(extract, offline):
+    """The offline model extracts a small type from a short text."""
     assert extract(offline, "Alice is 30 years old", Person) == Person("Alice", 30)
 
 
 @pytest.mark.slow
-def test_the_offline_model_says_what_it_does_not_find(extract, offline):
-    """A field that is not in the text is named, and nothing is made up."""
+def test_offline_model_reports_missing_fields(extract, offline):
+    """The offline model raises BadResponse for a field that is missing from the text."""
     with pytest.raises(BadResponse, match="age"):
         extract(offline, "Alice is old", Person)

@@ -42,8 +42,8 @@ def refusal(text, parameter=None, status=400, code=None):
         ("any", "chat", {"tool_choice": "none", "tools": [TOOL]}, {"tool_choice": "none", "tools": [TOOL]}),
     ],
 )
-def test_what_is_known_of_families(model, protocol, body, sent):
-    """What a family of models is known to refuse or rename is taken into account before it is asked."""
+def test_known_adjustments_of_model_families(model, protocol, body, sent):
+    """Parameters that a model family is known to refuse or rename are adjusted before the request."""
     assert request_adjustments.with_known_adjustments(body, model, protocol) == sent
 
 
@@ -193,8 +193,8 @@ LESSONS = {
 
 
 @pytest.mark.for_each(("body", "text", "parameter", "sent"), LESSONS.values(), ids=LESSONS)
-def test_what_a_refusal_teaches(body, text, parameter, sent):
-    """A refusal that names what is not supported teaches what to send instead."""
+def test_refusal_adjusts_the_request(body, text, parameter, sent):
+    """A refusal that names an unsupported feature adjusts the request."""
     adjustment = request_adjustments.adjustment_for(body, refusal(text, parameter))
     assert adjustment.apply(body) == sent
 
@@ -256,8 +256,8 @@ def test_a_strict_schema_that_is_refused():
 
 
 @pytest.mark.parametrize("adjustment", [request_adjustments.STRICT_UNSAID, request_adjustments.NO_EFFORT])
-def test_what_concerns_tools_leaves_other_requests_alone(adjustment):
-    """What was learnt beside tools changes nothing of a request without tools."""
+def test_tool_adjustments_ignore_requests_without_tools(adjustment):
+    """An adjustment for tools does not change a request without tools."""
     assert adjustment.apply({"model": "m"}) == {"model": "m"}
 
 

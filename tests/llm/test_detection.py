@@ -281,8 +281,8 @@ FAILURES = {
 
 
 @pytest.mark.for_each(("arguments", "variables", "words"), FAILURES.values(), ids=FAILURES)
-def test_what_is_missing_is_explained(arguments, variables, words):
-    """When no provider can be had, the error says what is missing and what would help."""
+def test_missing_configuration_is_explained(arguments, variables, words):
+    """NoProvider states what is missing and how to fix it."""
     with pytest.raises(NoProvider) as caught:
         detect(LLMArguments(**arguments), variables)
     assert [word for word in words if word not in str(caught.value)] == []
@@ -302,8 +302,8 @@ except ValueError as error:
 """
 
 
-def test_the_offline_model_is_offered_as_it_is_there():
-    """Where no provider is named, the error says how to use the offline model, and how to install it if need be."""
+def test_error_suggests_the_offline_model():
+    """Without a provider, the error explains how to use the offline model or how to install it."""
     with pytest.raises(NoProvider) as caught:
         detect(LLMArguments(), {})
     assert str(caught.value).endswith("For simple requests without a key: AGENTKIT_PROVIDER=offline.")
@@ -400,8 +400,8 @@ IGNORED = {
 
 
 @pytest.mark.for_each(("arguments", "variables", "ignored"), IGNORED.values(), ids=IGNORED)
-def test_what_is_ignored_is_told(arguments, variables, ignored):
-    """Whatever is set but does not count is told with the reason."""
+def test_ignored_settings_are_reported(arguments, variables, ignored):
+    """Ignored arguments and variables are reported with the reason."""
     assert detect(LLMArguments(**arguments), variables)[2] == ignored
 
 
@@ -413,8 +413,8 @@ def test_every_provider_has_a_prefix():
         assert (endpoint.provider, endpoint.model) == (name, "needle3" if name == "offline" else "m")
 
 
-def test_the_offline_provider_has_one_model():
-    """A model's name that is meant for another provider is ignored by the offline one, and that is told."""
+def test_offline_provider_ignores_the_model_name():
+    """The offline provider ignores a model name and reports that it was ignored."""
     endpoint, _, ignored = detect(LLMArguments(provider="offline", model="gpt-5.4-mini"), {})
     assert endpoint.model == "needle3"
     assert ignored == ("model= (offline does not use it)",)

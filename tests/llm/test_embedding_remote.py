@@ -30,12 +30,12 @@ def embed_fixture(request):
 
 
 def connect(server, **options):
-    """An LLM at the server that gives up at once."""
+    """Return an LLM for the server that does not retry."""
     return LLM(**{"base_url": server.base_url, "model": "m", "max_retries": 0, "api_key": KEY, **options})
 
 
 def answer(*vectors, **fields):
-    """The body of an answer with these vectors, as JSON that is sent as it is."""
+    """Return a response body with the given vectors as JSON."""
     import json
 
     data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
@@ -75,8 +75,8 @@ TOO_MANY = (
 
 @pytest.mark.for_each("said", TOO_MANY)
 @pytest.mark.for_each("status", [400, 413, 422])
-def test_a_server_that_takes_fewer(said, status):
-    """Where a server refuses so many texts at once, half as many are sent, and that holds for later ones."""
+def test_refused_batch_is_halved(said, status):
+    """A batch that the server refuses is halved, and the smaller size is used for later ones."""
 
     def bounded(request, most=12):
         from agentkit.testing.fake_responses import reply_with_vectors
@@ -94,8 +94,8 @@ def test_a_server_that_takes_fewer(said, status):
         llm.embed(["text"] * 100)
 
 
-def test_a_text_that_is_too_long(embed):
-    """The error for a text that no model can read names the text, and what was learnt on the way to it is forgotten."""
+def test_overlong_text_is_named_in_the_error(embed):
+    """The error for a too long text names the text, and the smaller batch size is not remembered."""
 
     def bounded(request):
         from agentkit.testing.fake_responses import reply_with_vectors
@@ -129,8 +129,8 @@ def test_numbers_in_base64_unless_the_server_refuses(embed):
     assert said == ["base64", None, None]
 
 
-def test_what_the_user_says_of_the_encoding_stands():
-    """A server that refuses the encoding which the user asked for is not asked for another one."""
+def test_refused_encoding_of_the_user_is_raised():
+    """A refused encoding_format that the user set is raised without a retry."""
     refused = fail(400, "encoding_format is unknown", parameter="encoding_format")
     with FakeServer(embeddings=[refused]) as server, pytest.raises(Rejected, match="encoding_format is unknown"):
         connect(server).embed(["x"], encoding_format="base64")
@@ -176,8 +176,8 @@ BAD_ANSWERS = (
 
 
 @pytest.mark.for_each(("line", "said"), BAD_ANSWERS)
-def test_answers_that_are_none(embed, line, said):
-    """What is no vector for each text is no answer, and the text says why."""
+def test_invalid_vectors_raise_bad_response(embed, line, said):
+    """A response without a valid vector for each text raises BadResponse with the reason."""
     with FakeServer(embeddings=[line]) as server, pytest.raises(BadResponse, match=said):
         embed(connect(server), ["x", "y"])
 
@@ -196,8 +196,8 @@ GOOD_ANSWERS = (
 
 
 @pytest.mark.for_each(("line", "vectors"), GOOD_ANSWERS)
-def test_answers_of_many_shapes(line, vectors):
-    """Numbers, numbers in base64, and numbers in a list of their own are read, in the order that the server tells."""
+def test_vectors_of_many_formats(line, vectors):
+    """Vectors as lists, base64 or nested lists are parsed and sorted by their index."""
     with FakeServer(embeddings=[line]) as server:
         assert connect(server).embed(["x", "y"]) == vectors
 
@@ -229,16 +229,16 @@ def test_what_vectors_take(usage, expected):
     assert (used.input_tokens, used.output_tokens, used.unreported, vectors.model) == (*expected, "served")
 
 
-def test_what_vectors_cost():
-    """They cost what the user says that the model costs, and nobody knows what they cost elsewhere."""
+def test_cost_of_vectors():
+    """Vectors are priced by the given price, and without a price their cost is None."""
     with FakeServer() as server:
         llm = connect(server, price=Price(2, 0))
         assert llm.embed(["one two three"]).cost.dollars == pytest.approx(6e-6)
         assert connect(server).embed(["one two three"]).cost is None
 
 
-def test_a_request_that_is_sent_again(embed):
-    """What passes is tried again as for answers, and what a server was at work on in vain is counted."""
+def test_temporary_failures_are_retried(embed):
+    """Temporary failures are retried as for answers, and unanswered attempts are counted."""
     with FakeServer(embeddings=[fail(429, headers={"Retry-After": "0.01"}), drop()]) as server:
         vectors = embed(connect(server, max_retries=2), ["x"])
         assert len(server.requests) == 3
@@ -308,8 +308,8 @@ def test_over_a_lent_client(embed, lend, path):
         assert [request.path for request in server.requests] == [path]
 
 
-def test_over_a_lent_client_that_is_awaited():
-    """A client that can only be awaited sends them for who awaits."""
+def test_async_client_is_used_by_aembed():
+    """An async client is used by `aembed`."""
 
     async def vectors(server):
         async with openai.AsyncOpenAI(base_url=server.base_url, api_key=KEY) as client:
@@ -319,8 +319,8 @@ def test_over_a_lent_client_that_is_awaited():
         assert len(asyncio.run(vectors(server))) == 1
 
 
-def test_several_at_once():
-    """Any number of tasks may ask one LLM for vectors."""
+def test_concurrent_tasks_can_embed_texts():
+    """Concurrent tasks can embed texts with one LLM."""
 
     async def together(llm):
         return await asyncio.gather(*(llm.aembed([f"text {number}"]) for number in range(20)))

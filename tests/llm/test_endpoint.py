@@ -47,8 +47,8 @@ def test_base_urls_are_read(url, base, query):
         "http://someone:pass/word@host/v1",
     ],
 )
-def test_what_is_no_base_url_is_refused(url):
-    """What is no HTTP address is refused before anything is sent, and no password is shown."""
+def test_invalid_base_url_raises_config_error(url):
+    """An invalid base URL raises ConfigError without showing its password."""
     with pytest.raises(ConfigError, match="is not a base URL") as caught:
         read_url(url)
     assert "pass" not in str(caught.value).replace("passwd", "")
@@ -67,20 +67,20 @@ def test_what_is_no_base_url_is_refused(url):
     ],
 )
 def test_urls_are_shown_without_secrets(url, shown):
-    """A URL is shown without user, password, query and fragment, even if it is none."""
+    """A URL is shown without user, password, query and fragment, even if it is invalid."""
     assert shown_url(url) == shown
 
 
 @pytest.mark.parametrize(
     ("text", "fits"), [("sk-1", True), ("", False), ("a b", False), ("a\nb", False), ("ключ", False), ("“k”", False)]
 )
-def test_what_a_header_can_carry(text, fits):
-    """A header carries the printable characters of ASCII, without blanks."""
+def test_header_text_is_printable_ascii(text, fits):
+    """A header value may contain only printable ASCII characters without surrounding whitespace."""
     assert is_header_text(text) is fits
 
 
-def test_a_key_that_is_none_is_refused():
-    """A key with invalid characters is refused when the LLM is made, without being shown."""
+def test_invalid_key_raises_config_error():
+    """A key with invalid characters raises ConfigError without being shown."""
     with pytest.raises(ConfigError, match="contains invalid characters") as caught:
         Endpoint(provider="openai", model="m", api_key=Secret("sk-1\u200b2"))
     assert "sk-1" not in str(caught.value)
@@ -126,8 +126,8 @@ def test_an_origin_is_one_model_of_one_account():
     assert "secret" not in keyed[0]
 
 
-def test_a_description_is_one_line_a_fact():
-    """A description prints as lines: what was chosen, why, what was ignored, what is sent differently."""
+def test_description_prints_one_line_for_each_fact():
+    """A description prints one line for each choice, its reason, ignored settings and adjustments."""
     description = Description(
         provider="azure",
         model="gpt",
@@ -152,8 +152,8 @@ def test_a_description_is_one_line_a_fact():
 @pytest.mark.parametrize(
     "headers", [{}, {"X-Team": " blue "}, {"HTTP-Referer": "https://me.example/"}, {"x": "a b\tc"}]
 )
-def test_headers_of_ones_own(headers):
-    """Headers are taken as they are, without blanks around."""
+def test_custom_headers_are_stripped(headers):
+    """Custom headers are preserved, with surrounding whitespace stripped."""
     assert read_headers(headers) == {name: value.strip() for name, value in headers.items()}
 
 
@@ -175,8 +175,8 @@ def test_headers_of_ones_own(headers):
         ({"content-LENGTH": "3"}, "cannot set 'content-LENGTH'"),
     ],
 )
-def test_what_is_no_header(headers, told):
-    """What HTTP cannot carry, or what would change how a request is read, is refused without showing a value."""
+def test_invalid_header_raises_config_error(headers, told):
+    """An invalid or reserved header raises ConfigError without showing its value."""
     with pytest.raises(ConfigError, match=told) as caught:
         read_headers(headers)
     assert "s3c" not in str(caught.value)

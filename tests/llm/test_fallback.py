@@ -24,13 +24,13 @@ REQUEST = Request([UserMessage("Hi")])
 
 
 def at(server, model="first", **options):
-    """The LLM of a server, which asks once unless it is said otherwise."""
+    """Return an LLM for the server that does not retry by default."""
     return LLM(base_url=server.base_url, model=model, **{"max_retries": 0, **options})
 
 
 @pytest.fixture
 def unused_url():
-    """The address of a port that nobody listens to."""
+    """Return the URL of a port without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     return f"http://127.0.0.1:{port}/v1"
@@ -53,8 +53,8 @@ def unused_url():
     ],
     ids=["500", "503", "429", "quota", "401", "402", "404", "inside-200", "html", "hang-up", "nothing"],
 )
-def test_a_service_that_fails(ask, line, kind):
-    """Whatever is wrong with the first service, the second answers, and the response says who did not and why."""
+def test_failing_service_is_reported(ask, line, kind):
+    """The second service answers if the first fails, and the response reports the failure."""
     with FakeServer(line) as one, FakeServer("Hello.") as two:
         response = ask(at(one, fallback=at(two, "second")))
     assert (response.text, response.model) == ("Hello.", "second")
@@ -74,8 +74,8 @@ def test_a_service_that_fails(ask, line, kind):
     ],
     ids=["parameter", "length", "refused", "filtered"],
 )
-def test_a_request_that_is_refused(ask, line, code):
-    """What one provider understands and refuses is not taken to another, and its error is told as it is."""
+def test_refused_request_is_not_sent_to_the_fallback(ask, line, code):
+    """A request that a provider refuses is not sent to the fallback, and its error is raised unchanged."""
     second = ScriptedLLM()
     with FakeServer(line) as one, pytest.raises(Rejected) as refused:
         ask(at(one, fallback=second))
@@ -84,7 +84,7 @@ def test_a_request_that_is_refused(ask, line, code):
 
 
 def test_nobody_listens(ask, unused_url):
-    """A server that is not there is a reason, too."""
+    """A server that cannot be reached is replaced by the fallback."""
     assert ask(LLM(base_url=unused_url, model="m", max_retries=0, fallback=ScriptedLLM("Hello."))).text == "Hello."
 
 
@@ -106,8 +106,8 @@ def test_none_answers(ask):
     assert list(map(str, causes)) == ["wait", "bad key", "gone", "broken"]
 
 
-def test_a_single_failure_is_told_as_it_is():
-    """What a chain of one model raises is that model's own error."""
+def test_single_failure_is_raised_unchanged():
+    """A chain with one model raises that model's own error."""
     error = Unreachable("gone")
     llm = ScriptedLLM(error)
     provider = FallbackProvider(llm.members())
@@ -119,16 +119,16 @@ def test_a_single_failure_is_told_as_it_is():
 @pytest.mark.parametrize(
     "line", [drop("One two three four five six", after=3), cut("One two three four five", after=3)]
 )
-def test_a_stream_that_breaks_off(ask_streamed, line):
-    """Once a piece of a stream was told nobody else is asked: two answers would be one after the other."""
+def test_stream_that_fails_after_its_first_piece(ask_streamed, line):
+    """A stream that fails after its first piece is not sent to the fallback."""
     second = ScriptedLLM()
     with FakeServer(line) as one, pytest.raises((BadResponse, Unreachable)):
         ask_streamed(at(one, fallback=second))
     assert second.requests == []
 
 
-def test_a_stream_tells_only_one_answer():
-    """The pieces are those of the model that answers, and the last event tells who was missed."""
+def test_stream_emits_only_one_answer():
+    """A stream emits only the answering model's deltas, and its last event reports failed models."""
     with FakeServer(cut("One two", after=0)) as one:
         events = list(at(one, fallback=ScriptedLLM("Hello there.")).stream("Hi"))
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "Hello there."
@@ -146,8 +146,8 @@ def test_a_broken_stream_is_remembered(ask_streamed):
     assert (response.text, response.missed[0].was_asked) == ("Hello.", False)
 
 
-def test_who_is_away_is_not_asked_each_time(ask):
-    """The second request goes straight to the model that answers, and says so."""
+def test_failed_model_is_skipped(ask):
+    """Later requests skip a model that failed, and `describe` reports it."""
     with FakeServer(fail(500, "boom", headers=AWAY)) as one:
         llm = at(one, max_retries=2, fallback=ScriptedLLM("One.", "Two.", "Three."))
         assert [ask(llm).text for _ in range(3)] == ["One.", "Two.", "Three."]
@@ -156,8 +156,8 @@ def test_who_is_away_is_not_asked_each_time(ask):
     assert "away         openai:first: The provider answered 500" in str(llm.describe())
 
 
-def test_another_llm_knows_nothing_of_it(ask):
-    """What one LLM remembers is its own."""
+def test_failure_is_not_shared_between_llms(ask):
+    """A failure is remembered by one LLM and not by others."""
     with FakeServer(fail(500, "boom"), "Hello.") as one:
         assert ask(at(one, fallback=ScriptedLLM("Fallback."))).text == "Fallback."
         assert ask(at(one, fallback=ScriptedLLM())).text == "Hello."
@@ -168,8 +168,8 @@ def member(name, *lines, now):
     return FallbackMember(name, "here", ScriptedProvider(*lines), Tariff("test", name), {}, CircuitBreaker(now))
 
 
-def test_who_was_away_is_tried_again_later():
-    """After its time the first is asked again, and when it answers it is asked by everybody."""
+def test_failed_model_is_tried_again_later():
+    """A failed model is tried again after its delay, and used again when it answers."""
     seconds = [0.0]
 
     def now():
@@ -184,8 +184,8 @@ def test_who_was_away_is_tried_again_later():
     assert said == ["One.", "Two.", "Back.", "Still here."]
 
 
-def test_all_are_asked_before_giving_up():
-    """A model that was away is asked after all when nobody else answers, and is the last in the order."""
+def test_skipped_model_is_called_last():
+    """A skipped model is called last if no other model answers."""
     first, second = ScriptedLLM(Unreachable("gone"), "Back."), ScriptedLLM("One.", Unreachable("down"), model="two")
     chain = FallbackProvider([*first.members(), *second.members()])
     assert chain.complete(REQUEST).text == "One."
@@ -195,8 +195,8 @@ def test_all_are_asked_before_giving_up():
     assert chain.away == ("scripted:two: down",)
 
 
-def test_all_are_away():
-    """With everybody away each is asked again, and the error tells what each says now."""
+def test_all_models_are_called_again_if_all_failed():
+    """If all models failed recently, each is called again and the error contains their latest messages."""
     first = ScriptedLLM(Unreachable("one"), Unreachable("one again"))
     second = ScriptedLLM(Unreachable("two"), Unreachable("two again"), model="two")
     chain = FallbackProvider([*first.members(), *second.members()])
@@ -206,8 +206,8 @@ def test_all_are_away():
         assert str(failed.value).endswith(f"[scripted:scripted] {told}")
 
 
-def test_who_was_not_asked_is_named_in_an_error():
-    """A refusal of the second says, too, that the first was not asked again."""
+def test_skipped_model_is_named_in_an_error():
+    """A refusal by the fallback also names the model that was skipped."""
     first = ScriptedLLM(Unreachable("gone"))
     chain = FallbackProvider([*first.members(), *ScriptedLLM("Yes.", Rejected("no")).members()])
     chain.complete(REQUEST)
@@ -224,8 +224,8 @@ def test_a_refusal_shows_that_a_model_is_there():
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-def test_in_haste(is_streamed):
-    """Where another can be asked nobody waits 30 seconds on a server's wish, or for a second timeout; the last may."""
+def test_model_with_a_fallback_is_not_retried(is_streamed):
+    """A model with a fallback is not retried after a long Retry-After or a timeout."""
     wish = fail(429, "slow down", headers={"Retry-After": "30"})
     with FakeServer(wish) as one, FakeServer(slow("Late.", before_seconds=60)) as two:
         third = ScriptedLLM("Hello.")
@@ -236,14 +236,14 @@ def test_in_haste(is_streamed):
     assert "asked" not in response.missed[1].error
 
 
-def test_the_last_is_given_its_time():
-    """Nobody is left to ask: the last model is tried as often as any."""
+def test_last_model_uses_all_retries():
+    """The last model of a chain uses all of its retries."""
     with FakeServer(fail(500, "one", headers=AWAY)) as one, FakeServer(fail(500, "two"), "Hello.") as two:
         assert at(one, fallback=at(two, max_retries=1)).complete("Hi").text == "Hello."
 
 
-def test_what_was_lost_is_counted_where_it_was_lost(ask):
-    """A request that a server was at work on is counted under its own model, the answer under that which gave it."""
+def test_lost_request_is_counted_under_its_model(ask):
+    """A lost request is counted under its own model, and the answer under the answering model."""
     with FakeServer(drop("One two", after=0)) as one, FakeServer("Hello.") as two:
         response = ask(at(one, fallback=at(two, "second")))
     lost, answered = sorted(response.usage.by_tariff, key=lambda part: part.input_tokens)
@@ -252,8 +252,8 @@ def test_what_was_lost_is_counted_where_it_was_lost(ask):
     assert response.usage == Usage(input_tokens=10, output_tokens=5, requests=2, unreported=1)
 
 
-def test_a_conversation_that_the_first_began(ask):
-    """Calls that one provider wrote, and what it keeps for itself, are told to the next as that one can take them."""
+def test_conversation_is_converted_for_the_fallback(ask):
+    """A conversation of one provider is converted for the next, without provider-specific data."""
     call = ToolCall("call_1", "add", '{"a": 1}', {"signature": "secret of the first"})
     said = AssistantMessage("", (call,), "thinking", {"reasoning_items": [1]}, "responses:https://api.openai.com/v1")
     history = [UserMessage("1 + 2?"), said, ToolMessage("call_1", "add", "3")]
@@ -267,8 +267,8 @@ def test_a_conversation_that_the_first_began(ask):
     assert not any(word in json.dumps(sent.json) for word in ("secret", "reasoning_items"))
 
 
-def test_each_model_has_its_own_settings(ask):
-    """Each is sent its own settings, and all are sent what was said of the request."""
+def test_each_model_is_sent_its_own_settings(ask):
+    """Each model is sent its own settings and the settings of the request."""
     with FakeServer(fail(500, "boom")) as one, FakeServer("Hello.") as two:
         other = at(two, "second", temperature=0.7, max_tokens=50)
         ask(at(one, temperature=0.1, reasoning_effort="high", fallback=other), top_p=0.5)
@@ -277,8 +277,8 @@ def test_each_model_has_its_own_settings(ask):
     assert [[body.get(name) for name in names] for body in bodies] == [[0.1, "high", None, 0.5], [0.7, None, 50, 0.5]]
 
 
-def test_typed_answers_are_had_as_each_server_can(ask):
-    """A schema that the second server refuses is told to it otherwise, whatever the first takes."""
+def test_refused_schema_is_adapted_for_each_server(ask):
+    """A schema that the second server refuses is adapted for that server."""
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     refusal = fail(400, "response_format is not supported by this model", code="unsupported_parameter")
     with FakeServer(fail(500, "boom")) as one, FakeServer(refusal, '{"n": 3}') as two:
@@ -286,8 +286,8 @@ def test_typed_answers_are_had_as_each_server_can(ask):
     assert json.loads(response.text) == {"n": 3}
 
 
-def test_a_chain_within_a_chain(ask):
-    """The fallbacks of a fallback follow it, and know what was found out when it was asked alone."""
+def test_nested_chain(ask):
+    """The fallbacks of a fallback are part of the chain, and share what is known of recent failures."""
     inner = ScriptedLLM(Unreachable("two"), model="two", fallback=ScriptedLLM("Alone.", "Hello.", model="three"))
     assert inner.complete("Hi").text == "Alone."
     response = ask(ScriptedLLM(Unreachable("one"), fallback=inner))
@@ -298,8 +298,8 @@ def test_a_chain_within_a_chain(ask):
     ]
 
 
-def test_many_at_once():
-    """Threads that share an LLM all get an answer, and the dead model is asked by those who did not know yet."""
+def test_threads_share_a_chain():
+    """Threads that share an LLM all receive an answer, and each calls a failed model at most once."""
     first, second = ScriptedLLM(Unreachable("gone"), repeat=True), ScriptedLLM("Hello.", repeat=True, model="two")
     llm = ScriptedLLM(Unreachable("gone"), repeat=True, model="zero", fallback=[first, second])
     said, start = [], threading.Barrier(8)
@@ -354,7 +354,7 @@ class Heard(ScriptedProvider):
 
 @pytest.mark.parametrize("is_awaited", [False, True])
 def test_a_stream_that_is_left(is_awaited):
-    """A stream that is closed early closes that of the model, blocking and awaiting."""
+    """Closing a stream early closes the model's stream, both sync and async."""
     heard = Heard("One two three")
     chain = FallbackProvider([FallbackMember("one", "here", heard, Tariff("test", "one"), {})])
 
@@ -370,8 +370,8 @@ def test_a_stream_that_is_left(is_awaited):
     assert (event, heard.was_left) == (TextDelta("One "), True)
 
 
-def test_nobody_waits_any_more():
-    """Where nobody waits for the answer any more, a failure sends the request to nobody else."""
+def test_cancelled_request_is_not_sent_to_the_fallback():
+    """A cancelled request that fails is not sent to the fallback."""
     second = ScriptedLLM(model="two")
     chain = FallbackProvider([*ScriptedLLM(Unreachable("gone")).members(), *second.members()])
 
@@ -386,8 +386,8 @@ def test_nobody_waits_any_more():
     assert second.requests == []
 
 
-def test_prepared_and_closed():
-    """The first is made ready, and what any of them has opened is closed; a request opens it anew."""
+def test_chain_can_be_prepared_and_closed():
+    """A chain can be prepared, closed and used again."""
     with FakeServer(fail(500, "boom")) as one, FakeServer("Hello.", "Again.") as two:
         llm = at(one, fallback=[at(two, "second"), ScriptedLLM()])
         llm.prepare()

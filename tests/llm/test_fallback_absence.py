@@ -41,15 +41,15 @@ def is_asked_after(absence, clock, seconds):
     return not is_early and absence.claim() is None
 
 
-def test_a_model_is_there_until_it_fails(clock):
-    """Nobody is away who has not failed, and an answer from it changes nothing."""
+def test_model_is_available_until_it_fails(clock):
+    """A model that never failed is available, and an answer does not change that."""
     absence = CircuitBreaker(clock)
     absence.has_answered()
     assert (absence.claim(), absence.missed) == (None, None)
 
 
-def test_twice_as_long_each_time(clock):
-    """It is left alone for 30 seconds, then twice as long with each failure, at most for ten minutes."""
+def test_delay_doubles_after_each_failure(clock):
+    """A failed model is skipped for 30 seconds, and twice as long after each failure up to ten minutes."""
     absence = CircuitBreaker(clock)
     for seconds in (30, 60, 120, 240, 480, 600, 600):
         fail(absence, clock)
@@ -101,8 +101,8 @@ def test_one_request_tries_it(clock):
     assert absence.claim() is None
 
 
-def test_those_who_waited_together_saw_one_failure(clock):
-    """Many requests that fail at once do not make it ten minutes."""
+def test_concurrent_failures_count_once(clock):
+    """Requests that fail concurrently count as one failure."""
     absence = CircuitBreaker(clock)
     began = clock.seconds
     clock.seconds += 1
@@ -111,8 +111,8 @@ def test_those_who_waited_together_saw_one_failure(clock):
     assert is_asked_after(absence, clock, 30)
 
 
-def test_answered_while_somebody_else_asked(clock):
-    """Who comes when it has just been found there again asks it, too."""
+def test_model_is_available_after_an_answer(clock):
+    """A model that answered after its delay can be called again."""
     absence = CircuitBreaker(clock)
     fail(absence, clock)
     clock.seconds += 30

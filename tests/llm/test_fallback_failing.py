@@ -12,7 +12,7 @@ TARIFF = Tariff("openai", "gpt")
 
 
 def said(status, message, code=None):
-    """The error that a server's refusal stands for."""
+    """Return the error for a server's refusal."""
     return failure({"error": {"message": message, "code": code}}, status=status)
 
 
@@ -44,8 +44,8 @@ def said(status, message, code=None):
     ],
     ids=lambda value: str(value)[:60] if isinstance(value, ModelError) else "",
 )
-def test_errors(error, passes, lasts):
-    """A request goes on when the service is at fault, and stays when what was asked is; some faults need a person."""
+def test_failures_passed_to_the_fallback(error, passes, lasts):
+    """A service failure is passed to the fallback, a refused request is not, and some errors are lasting."""
     assert goes_on(error) is passes
     assert not passes or is_lasting(error) is lasts
 
@@ -61,15 +61,15 @@ def test_what_may_have_been_charged_for():
     assert missed("m", often, None).usage == Usage(requests=3, unreported=3)
 
 
-def test_told_of_one():
-    """A model that was not asked says so, and what a server writes without end is cut."""
+def test_missed_text_of_a_skipped_model():
+    """A skipped model is described as skipped, and a long message is truncated."""
     told = missed_text(Missed("openai:gpt", "Unreachable", "x" * 900, was_asked=False))
     assert told.startswith("[openai:gpt, skipped after a recent failure] xxx")
     assert len(told) < 700
 
 
-def test_told_together():
-    """The error is of the kind of the last, says what each has said, and leaves the original as it was."""
+def test_error_contains_all_messages():
+    """The error has the class of the last one, contains all messages, and does not modify the original."""
     last = RateLimited("wait", status=429, retry_after_seconds=7)
     known = [
         missed("a", Unauthorized("bad key", status=401), TARIFF),
@@ -83,8 +83,8 @@ def test_told_together():
     assert (str(last), last.missed) == ("wait", ())
 
 
-def test_a_refusal_after_others():
-    """What the last one refuses is told as a refusal, so that nobody looks for a broken service."""
+def test_refusal_after_other_failures():
+    """If the last model refuses the request, the error is reported as a refusal."""
     last = Rejected("too long", code="context_length_exceeded", limit_tokens=9)
     error = all_failed(last, [missed("a", Unreachable("gone"), None), missed("b", last, None)])
     assert str(error) == "The request was refused. [a] gone [b] too long"

@@ -45,8 +45,8 @@ def test_a_path_is_relative_to_the_folder_in_which_the_llm_was_made(file, monkey
     assert LLM("local", model="~/model.gguf").provider == "local"
 
 
-def test_a_file_must_be_named():
-    """Without the path of a file there is no default model."""
+def test_missing_model_file_raises_config_error():
+    """A missing path of a model file raises ConfigError."""
     with pytest.raises(ConfigError, match=r"^local needs the path of a GGUF file: pass model='model.gguf' or set"):
         LLM("local")
     with pytest.raises(NoProvider, match=r"'local' is a provider, not a model. Use LLM\('local'\)"):

@@ -163,8 +163,8 @@ def test_llms_with_the_same_settings_share_a_server(local, gguf):
     assert servers() == before
 
 
-def test_two_clients_are_answered_at_once(local):
-    """A short request does not wait until a long one is answered."""
+def test_two_clients_are_answered_concurrently(local):
+    """A short request is answered while a long one is running."""
     stream = local.stream("Tell a long story.", **LONG)
     next(stream)
     assert local.complete("Hi", max_tokens=2, ignore_eos=True).usage.output_tokens == 2

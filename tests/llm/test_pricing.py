@@ -30,7 +30,7 @@ def under(provider, model, served="", **counts):
 
 
 def run(program, *arguments):
-    """What a Python program prints that runs in a separate process."""
+    """Run a Python program in a separate process and return the words that it prints."""
     command = [sys.executable, "-W", "error", "-c", program, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -110,19 +110,19 @@ def test_a_price_says_where_it_is_from():
         ("openai", "text-embedding-3-small"),
     ],
 )
-def test_what_nobody_knows_is_unknown(provider, model):
-    """A model or server that is not listed, a local one, and one that charges for more than tokens have no price."""
+def test_unknown_price_is_none(provider, model):
+    """Unlisted models, local servers, and models that charge for more than tokens have no price."""
     assert price_of(provider, model) is None
 
 
-def test_the_offline_model_is_known_to_be_free():
-    """The offline model costs nothing, and that is no guess."""
+def test_offline_model_is_free():
+    """The offline model is free."""
     assert price_of("offline", "needle3") is OFFLINE_PRICE
     assert OFFLINE_PRICE.is_free
 
 
-def test_every_step_of_the_price_lists_is_counted_apart():
-    """Each number of tokens above which a list charges more is one that usage is told apart by, give or take one."""
+def test_every_price_threshold_is_tracked():
+    """Usage is tracked separately at every token threshold of the price lists, give or take one."""
     models = [model for provider in data_snapshot.get_snapshot().providers for model in provider.models]
     prices = [model.get_prices(datetime(2026, 11, 22, tzinfo=UTC)) for model in models]
     rates = [rate for price in prices for rate in vars(price).values() if isinstance(rate, types.TieredPrices)]
@@ -131,8 +131,8 @@ def test_every_step_of_the_price_lists_is_counted_apart():
     assert {start for start in starts if not {start, start + 1} & set(LONG_REQUESTS)} == set()
 
 
-def test_a_price_holds_from_its_day(listed):
-    """Where a list announces a change, the price of the day is taken, and the date is not later than the day."""
+def test_price_change_applies_from_its_date(listed):
+    """A price change applies from its start date, and the reported date is not in the future."""
     old, new = (types.ModelPrice(input_mtok=Decimal(rate), output_mtok=Decimal(rate)) for rate in (1, 2))
     start = types.StartDateConstraint(date(2026, 12, 1))
     listed([types.ConditionalPrice(prices=old), types.ConditionalPrice(start, prices=new)])
@@ -141,8 +141,8 @@ def test_a_price_holds_from_its_day(listed):
     assert (after.input, after.date) == (2, "2026-12-01")
 
 
-def test_a_price_that_depends_on_the_hour_is_the_dearest_of_the_day(listed):
-    """What was used at which hour is not kept, so that the dear hours count."""
+def test_hourly_price_is_the_highest_of_the_day(listed):
+    """A price that depends on the hour is the highest of the day."""
     cheap, dear = (types.ModelPrice(input_mtok=Decimal(rate), output_mtok=Decimal(rate)) for rate in (1, 2))
     hours = types.TimeOfDateConstraint(
         datetime(2026, 1, 1, 16, 30, tzinfo=UTC).timetz(), datetime(2026, 1, 1, 0, 30, tzinfo=UTC).timetz()
@@ -151,8 +151,8 @@ def test_a_price_that_depends_on_the_hour_is_the_dearest_of_the_day(listed):
     assert price_of("openai", "m", TODAY).input == 2
 
 
-def test_prices_that_the_host_program_updates_are_taken(listed):
-    """Prices that the host program has fetched count from then on, and say when that was; none are fetched for it."""
+def test_prices_updated_by_the_host_program_are_used(listed):
+    """Prices that the host program updates are used with their date, and are never downloaded."""
     listed(types.ModelPrice(input_mtok=Decimal(1), output_mtok=Decimal(1)), updated=True, days=2)
     assert price_of("openai", "m", TODAY).date == "2026-11-22"
     assert price_of("openai", "m", TODAY).source.endswith("updated")
@@ -161,8 +161,8 @@ def test_prices_that_the_host_program_updates_are_taken(listed):
 
 
 @pytest.mark.parametrize(("place", "tokens"), [(("openai", "gpt-4o"), 128_000), (("openai", "nope"), None)])
-def test_the_context_window_of_a_model(place, tokens):
-    """How much a model reads at once is known for many models, and None for the others."""
+def test_context_window_of_a_model(place, tokens):
+    """The context window is known for many models, and None for others."""
     assert context_window(*place) == tokens
 
 
@@ -187,8 +187,8 @@ def test_the_context_window_of_a_model(place, tokens):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_who_is_paid(endpoint, provider):
-    """A provider at its own address goes by its name, any other server by its address, without user and password."""
+def test_tariff_names_the_provider_or_the_address(endpoint, provider):
+    """A provider at its own URL is named by its name, and another server by its URL without credentials."""
     assert tariff_of(endpoint) == Tariff(provider, "m")
     assert tariff_of(endpoint, GIVEN).price is GIVEN
 
@@ -201,8 +201,8 @@ def test_the_model_that_served_decides():
     assert price_under(Tariff("openai", "gpt-4o-mini")) == mini
 
 
-def test_a_deployment_s_name_is_no_model():
-    """What Azure serves under a deployment's name is what it says; when that is unknown, so is the price."""
+def test_azure_deployment_name_is_not_a_model():
+    """An Azure deployment is priced by the model that it reports, or has no price."""
     assert price_under(Tariff("azure", "gpt-4o", "something-new")) is None
     assert price_under(Tariff("azure", "gpt-4o")) == price_of("azure", "gpt-4o")
 
@@ -217,14 +217,14 @@ def test_the_user_s_own_price_comes_first():
 
 
 @pytest.mark.parametrize("given", [LLM("offline"), "12 tokens", None])
-def test_what_is_no_usage_has_no_cost(given):
-    """Who gives a whole object in place of its usage is told whose usage is meant."""
+def test_value_that_is_not_a_usage_raises_config_error(given):
+    """A value that is not a Usage raises ConfigError that suggests its `usage` attribute."""
     with pytest.raises(ConfigError, match=rf"takes a Usage, .*: {type(given).__name__}\.usage"):
         cost_of(given)
 
 
-def test_the_cost_of_one_model():
-    """A usage costs its tokens at the model's price, told with source and date."""
+def test_cost_of_one_model():
+    """The cost of a usage contains the dollars, the source and the date of the price."""
     cost = cost_of(under(*PLAIN, input_tokens=10_000, output_tokens=1_000, cached_tokens=4_000), on=TODAY)
     price = price_of(*PLAIN, TODAY)
     assert cost == Cost(pytest.approx(price.dollars(10_000, 1_000, 4_000)), price.source, price.date)
@@ -251,8 +251,8 @@ def test_nothing_costs_nothing():
     assert cost_of(Usage()) == Cost(0.0)
 
 
-def test_models_that_make_vectors():
-    """A model that makes vectors charges for input alone: what it costs is known, and no answer of it has a price."""
+def test_embedding_model_charges_for_input():
+    """An embedding model has a cost for its input only, and no price for answers."""
     vectors = under("openai", "text-embedding-3-small", input_tokens=1_000_000)
     assert cost_of(vectors).dollars == pytest.approx(0.02)
     assert price_of("openai", "text-embedding-3-small") is None
@@ -273,13 +273,13 @@ def test_the_offline_model_costs_nothing():
         under(*PLAIN, unreported=1),
     ],
 )
-def test_an_unknown_cost_is_none(usage):
-    """Without a price, or without figures, there is no cost: it is unknown, and never 0."""
+def test_unknown_cost_is_none(usage):
+    """The cost is None if the price or the token counts are unknown."""
     assert cost_of(usage) is None
 
 
-def test_a_lower_bound_is_told_as_such():
-    """Requests whose price or figures are unknown are counted beside the sum of the others."""
+def test_unpriced_requests_are_counted():
+    """Requests without a known price or usage are counted separately from the sum."""
     known, silent = under(*PLAIN, input_tokens=10_000, requests=2), under(*PLAIN, unreported=1)
     local = under("http://127.0.0.1:11434", "qwen3", input_tokens=10, requests=3)
     cost = cost_of(known + silent + local)
@@ -288,8 +288,8 @@ def test_a_lower_bound_is_told_as_such():
     assert str(cost).startswith("at least ≈ $0.0")
 
 
-def test_a_price_may_stand_in_for_unknown_ones():
-    """A price given for what nobody knows is used for that, and for nothing else."""
+def test_given_price_is_used_for_unknown_prices():
+    """A given price is used only for models without a known price."""
     local, known = under("http://127.0.0.1:11434", "qwen3", input_tokens=1_000_000), under(*PLAIN, input_tokens=10)
     assert cost_of(local, GIVEN) == Cost(1.0, "given")
     assert cost_of(known, GIVEN) == cost_of(known)
@@ -300,8 +300,8 @@ def test_a_price_may_stand_in_for_unknown_ones():
 
 
 @pytest.mark.parametrize("protocol", ["chat", "responses"])
-def test_a_response_says_what_it_is_charged_by(protocol):
-    """The usage of a response names the server, the model asked for and the model that served."""
+def test_response_usage_contains_its_tariff(protocol):
+    """The usage of a response names the server, the requested model and the model that answered."""
     with FakeServer(say("Hi", usage=Usage(300_000, 5, requests=1), model="m-2026")) as server:
         response = LLM(base_url=server.base_url, model="m", protocol=protocol).complete("Hello")
         address = server.base_url.rpartition("/")[0]
@@ -336,8 +336,8 @@ print(threading.active_count())
     assert run(program) == ["1"]
 
 
-def test_prices_are_loaded_only_for_those_who_ask():
-    """A chat loads no list of prices, nor do its usage, the offline model's price and one of the user's own."""
+def test_price_lists_are_imported_when_needed():
+    """The price lists are imported only when a listed price is needed."""
     program = """
 import sys
 from agentkit import LLM

@@ -83,7 +83,7 @@ def chunked(body, size=None):
 
 
 def asked(ask, url, **options):
-    """What an LLM at the address answers."""
+    """Return the answer of an LLM at the URL."""
     return ask(
         LLM(**{"base_url": url, "model": "m", "api_key": KEY, "max_retries": 0, "timeout_seconds": 20, **options})
     )
@@ -107,8 +107,8 @@ LOST = {
 
 @pytest.mark.for_each("ending", ["close", "reset", "half-closed"])
 @pytest.mark.for_each("pieces", LOST.values(), ids=LOST)
-def test_a_connection_that_is_lost_is_unreachable(ask, pieces, ending):
-    """A connection that ends before the answer does is told with its address, and counted as sent in vain."""
+def test_lost_connection_raises_unreachable(ask, pieces, ending):
+    """A lost connection raises Unreachable with the URL, and counts as an unanswered attempt."""
     with FaultServer(*pieces, ending=ending) as url, pytest.raises(Unreachable) as caught:
         asked(ask, url)
     assert f"The connection to openai at {url} broke: " in str(caught.value)
@@ -119,26 +119,26 @@ def test_a_connection_that_is_lost_is_unreachable(ask, pieces, ending):
 @pytest.mark.for_each(
     "greeting", [b"SSH-2.0-OpenSSH_9.6\r\n\r\n", b"\x15\x03\x01\x00\x02\x02\x50", b"+OK POP3\r\n\r\n"]
 )
-def test_a_server_that_does_not_speak_http_is_told_apart(ask, greeting):
-    """A server of another protocol is no lost connection: the text asks for the right scheme."""
+def test_server_without_http_raises_unreachable(ask, greeting):
+    """A server that does not speak HTTP raises an error that asks for the correct scheme."""
     with FaultServer(greeting) as url, pytest.raises(Unreachable, match="Is it an HTTP server, and is http:// or"):
         asked(ask, url)
 
 
-def test_a_server_without_tls_is_told_apart(ask):
-    """A base URL with https for a server without it says that the scheme may be wrong."""
+def test_server_without_tls_raises_unreachable(ask):
+    """An https URL of a server without TLS raises an error that asks for the correct scheme."""
     with FaultServer(http(JSON), reads=False) as url, pytest.raises(Unreachable, match="Does the server speak https"):
         asked(ask, url.replace("http:", "https:"))
 
 
-def test_a_body_that_is_not_compressed_as_it_says_is_a_bad_response(ask):
-    """A body that cannot be unpacked is no lost connection: a proxy may have changed it."""
+def test_corrupt_compressed_body_raises_bad_response(ask):
+    """A body that cannot be decompressed raises BadResponse."""
     with FaultServer(http(JSON, "Content-Encoding: gzip")) as url, pytest.raises(BadResponse, match="not compressed"):
         asked(ask, url)
 
 
-def test_a_compressed_body_that_is_cut_is_a_bad_response(ask):
-    """Half of a compressed answer is broken JSON, and never taken for the whole."""
+def test_truncated_compressed_body_raises_bad_response(ask):
+    """A truncated compressed body raises BadResponse."""
     packed = gzip.compress(JSON)[:-20]
     with (
         FaultServer(http(packed, "Content-Encoding: gzip")) as url,
@@ -148,8 +148,8 @@ def test_a_compressed_body_that_is_cut_is_a_bad_response(ask):
 
 
 @pytest.mark.parametrize("status", [b"200 OK", b"204 No Content"])
-def test_an_empty_answer_is_told_as_such(ask_whole, status):
-    """A success without a word says that nothing came."""
+def test_empty_response_raises_bad_response(ask_whole, status):
+    """An empty success response raises BadResponse."""
     answer = b"HTTP/1.1 %b\r\nContent-Length: 0\r\n\r\n" % status
     with FaultServer(answer) as url, pytest.raises(BadResponse, match="sent an empty response"):
         asked(ask_whole, url)
@@ -170,8 +170,8 @@ UNUSUAL = {
 
 
 @pytest.mark.for_each("answer", UNUSUAL.values(), ids=UNUSUAL)
-def test_what_is_only_unusual_is_read(ask, answer):
-    """An answer that HTTP allows, or that can be understood all the same, is an answer."""
+def test_unusual_response_is_accepted(ask, answer):
+    """An unusual but readable HTTP response is accepted."""
     with FaultServer(answer) as url:
         assert asked(ask, url).text == "Hello"
 
@@ -223,8 +223,8 @@ STREAMED = {
 
 
 @pytest.mark.for_each(("protocol", "body"), STREAMED.values(), ids=STREAMED)
-def test_a_stream_is_read_however_it_is_framed(ask, protocol, body):
-    """In each protocol and each way of asking, an answer that is streamed is read, whatever stands around it."""
+def test_stream_is_parsed_however_it_is_framed(ask, protocol, body):
+    """A streamed answer is parsed in every protocol, however it is framed."""
     with FaultServer(chunked(body) + b"0\r\n\r\n") as url:
         assert asked(ask, url, protocol=protocol).text == "Hello"
 
@@ -236,8 +236,8 @@ def test_events_may_be_packed_each_on_its_own(ask, protocol, events):
         assert asked(ask, url, protocol=protocol).text == "Hello"
 
 
-def test_what_is_packed_in_a_way_of_its_own_is_told_apart(ask):
-    """Bytes that are no text are told as such, and not as a wrong base URL."""
+def test_unknown_compression_raises_bad_response(ask):
+    """A body that is not text raises BadResponse that suggests compression as the cause."""
     body = b"\x28\xb5\x2f\xfd\x00" + bytes(range(128, 255))
     with (
         FaultServer(http(body, "Content-Encoding: zstd")) as url,
@@ -258,8 +258,8 @@ def test_a_whole_answer_may_come_in_another_shape(ask, protocol, around):
     "extra", [b'"x": "a\x01\tb"', b'"x": ' + b"9" * 5_000, b'"x": NaN'], ids=["control", "digits", "NaN"]
 )
 @pytest.mark.for_each("protocol", WHOLE)
-def test_json_that_is_nearly_right_is_read(ask, protocol, extra):
-    """What JSON forbids beside an answer does not take it away."""
+def test_nearly_valid_json_is_accepted(ask, protocol, extra):
+    """Slightly invalid JSON around an answer is accepted."""
     body = WHOLE[protocol][:-1] + b", " + extra + b"}"
     with FaultServer(http(body)) as url:
         assert asked(ask, url, protocol=protocol).text == "Hello"
@@ -274,8 +274,8 @@ FAILED = {
 
 @pytest.mark.for_each(("body", "kind"), FAILED.values(), ids=FAILED)
 @pytest.mark.for_each("protocol", WHOLE)
-def test_an_error_inside_a_success_is_no_answer(ask, protocol, body, kind):
-    """An error is one in each protocol, as the whole body or in the middle of a stream."""
+def test_error_inside_a_success_is_raised(ask, protocol, body, kind):
+    """An error inside a success response is raised in every protocol, whole or in a stream."""
     begun = dripped(named=False)[protocol][0]
     for answer in (http(body), http(begun + b"data: " + body + b"\n\ndata: [DONE]\n\n")):
         with FaultServer(answer) as url, pytest.raises(kind):
@@ -293,8 +293,8 @@ def test_a_lost_answer_is_asked_for_again(ask, protocol):
 
 
 @pytest.mark.parametrize("ending", ["close", "reset", "keep"])
-def test_an_answer_that_was_told_outlives_its_connection(ask_streamed, ending):
-    """Once the reason for its end is told, an answer is whole: neither a reset nor silence takes it away."""
+def test_connection_failure_after_the_finish_reason(ask_streamed, ending):
+    """An answer with a finish reason is complete, even if the connection then fails."""
     with FaultServer(chunked(ANSWERED), ending=ending) as url:
         response = asked(ask_streamed, url, timeout_seconds=0.3)
     assert (response.text, response.finish_reason, response.usage.unreported) == ("Hello", "stop", 1)
@@ -303,14 +303,14 @@ def test_an_answer_that_was_told_outlives_its_connection(ask_streamed, ending):
 @pytest.mark.parametrize(
     ("ending", "words"), [("close", "broke"), ("reset", "broke"), ("keep", "stopped in the middle")]
 )
-def test_half_an_answer_is_none(ask_streamed, ending, words):
-    """A stream that breaks or stops before its end is an error, whatever was told."""
+def test_incomplete_stream_raises_unreachable(ask_streamed, ending, words):
+    """A stream that ends before its finish reason raises an error."""
     with FaultServer(chunked(HALF), ending=ending) as url, pytest.raises(Unreachable, match=words):
         asked(ask_streamed, url, timeout_seconds=0.3)
 
 
-def test_a_page_that_quotes_the_key_does_not_tell_it(ask):
-    """Whatever a server sends instead of an answer, the key in it is not told."""
+def test_key_quoted_in_a_page_is_redacted(ask):
+    """A key quoted in a server's page is redacted in the error."""
     page = f"<html>{KEY}</html>".encode()
     with FaultServer(http(page)) as url, pytest.raises(BadResponse, match=r"not JSON \('<html>\*\*\*</html>'\)"):
         asked(ask, url)

@@ -21,7 +21,7 @@ END_LINE = "data: [DONE]\n\n"
 
 
 def connect(server, **options):
-    """An LLM at the server that gives up at once."""
+    """Return an LLM for the server that does not retry."""
     return LLM(**{"base_url": server.base_url, "model": "m", "max_retries": 0, **options})
 
 
@@ -52,7 +52,7 @@ def calls_of(*pieces):
 
 
 def facts(response):
-    """What is expected of a response, in short."""
+    """Return the fields of a response that the tests compare."""
     return {
         "text": response.text,
         "calls": [(call.id, call.name, call.arguments) for call in response.tool_calls],
@@ -643,8 +643,8 @@ def test_streamed_answers_of_every_shape_are_read(ask_streamed, chunks, expected
 
 
 @pytest.mark.for_each("data", BYTES.values(), ids=BYTES)
-def test_streams_are_read_wherever_their_bytes_are_cut(ask_streamed, data):
-    """Line ends, comments and cuts in the bytes of a stream change nothing of what it says."""
+def test_streams_are_parsed_at_any_chunk_boundary(ask_streamed, data):
+    """Line endings, comments and chunk boundaries do not change the text of a stream."""
     for size in (1, 7, 10_000):
         pieces = [data[at : at + size] for at in range(0, len(data), size)]
         with FakeServer(raw(*pieces)) as server:
@@ -680,8 +680,8 @@ def test_events_of_a_stream(ask_streamed):
     assert last.response.tool_calls == (ToolCall("a", "f", "{}"),)
 
 
-def test_a_whole_answer_to_a_streamed_request_is_told_as_events():
-    """A server that does not stream is understood all the same, and what it says comes as events."""
+def test_whole_answer_to_a_stream_is_emitted_as_events():
+    """A complete response to a streaming request is emitted as events."""
     body = whole(content="Hello", reasoning="Hm", tool_calls=[piece(call_id="a", name="f", arguments=PARIS)])
     with FakeServer(raw(f" {json.dumps(body)}", content_type="application/json")) as server:
         *events, last = connect(server).stream("Hi")
@@ -786,8 +786,8 @@ STREAM_FAILURES = {
 
 
 @pytest.mark.for_each(("body", "kind", "words"), WHOLE_FAILURES.values(), ids=WHOLE_FAILURES)
-def test_whole_answers_that_are_none(ask_whole, body, kind, words):
-    """What is no answer although its status is 200 is told as an error that repeats what the server said."""
+def test_whole_responses_without_an_answer(ask_whole, body, kind, words):
+    """A response with status 200 and no answer raises an error that quotes the server."""
     for content_type in ("application/json", "text/html; charset=utf-8", ""):
         with FakeServer(raw(body, content_type=content_type)) as server, pytest.raises(kind, match=words) as caught:
             ask_whole(connect(server))
@@ -795,8 +795,8 @@ def test_whole_answers_that_are_none(ask_whole, body, kind, words):
 
 
 @pytest.mark.for_each(("pieces", "kind", "words"), STREAM_FAILURES.values(), ids=STREAM_FAILURES)
-def test_streams_that_are_no_answer(ask_streamed, pieces, kind, words):
-    """What is no answer, or stops being one in the middle of a stream, is told as an error."""
+def test_invalid_streams_raise_an_error(ask_streamed, pieces, kind, words):
+    """A stream that contains no answer, or becomes invalid, raises an error."""
     with FakeServer(raw(*pieces)) as server, pytest.raises(kind, match=words) as caught:
         ask_streamed(connect(server))
     assert type(caught.value) is kind
@@ -819,16 +819,16 @@ BOOM = '{"error": {"message": "Boom", "code": 503}}'
         'data: {"error_msg": "Boom", "code": 503}\n\n',
     ],
 )
-def test_an_error_in_a_stream_is_told_however_it_is_sent(ask_streamed, line):
-    """An error that comes in the middle of a stream is told in its own words, with its own status."""
+def test_error_inside_a_stream_is_raised(ask_streamed, line):
+    """An error inside a stream is raised with its own message and status."""
     with FakeServer(raw(chunk(content="H"), line)) as server, pytest.raises(Unreachable, match="503: Boom") as caught:
         ask_streamed(connect(server))
     assert caught.value.status == 503
 
 
 @pytest.mark.parametrize("pieces", [[END_LINE], [chunk(role="assistant", content=""), END_LINE]], ids=["end", "role"])
-def test_a_stream_that_says_nothing_is_no_answer(ask_streamed, pieces):
-    """A stream that ends without a word and without a reason is an error, no empty answer."""
+def test_empty_stream_raises_bad_response(ask_streamed, pieces):
+    """A stream that ends without text and finish reason raises BadResponse."""
     with FakeServer(raw(*pieces)) as server, pytest.raises(BadResponse, match="ended without an answer"):
         ask_streamed(connect(server))
 
@@ -837,8 +837,8 @@ def test_a_stream_that_says_nothing_is_no_answer(ask_streamed, pieces):
     "reason",
     ["abort", "network_error", "insufficient_system_resource", "function_call_filter: MALFORMED_FUNCTION_CALL", "load"],
 )
-def test_an_answer_that_the_provider_gave_up_is_none(ask_whole, reason):
-    """What a provider stopped writing is an error that says in its word why, no short answer."""
+def test_aborted_answer_raises_bad_response(ask_whole, reason):
+    """An answer that the provider aborted raises BadResponse with the finish reason."""
     body = json.dumps(whole(content="H", finish_reason=reason))
     with FakeServer(raw(body, content_type="application/json")) as server, pytest.raises(BadResponse) as caught:
         ask_whole(connect(server))
@@ -870,8 +870,8 @@ def test_a_server_that_always_streams_is_understood(ask_whole, protocol):
 
 
 @pytest.mark.for_each("protocol", ["chat", "responses"])
-def test_refusals_and_filters_are_errors(ask, protocol):
-    """A refusal and a filtered answer are Rejected, with a code that tells them apart, in both protocols."""
+def test_refusals_and_filters_raise_rejected(ask, protocol):
+    """A refusal and a filtered answer raise Rejected with different codes in both protocols."""
     with FakeServer(refuse("I cannot"), filtered("So far")) as server:
         llm = connect(server, protocol=protocol)
         with pytest.raises(Rejected, match="I cannot") as refusal:
@@ -882,8 +882,8 @@ def test_refusals_and_filters_are_errors(ask, protocol):
 
 
 @pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
-def test_streams_cut_short_are_errors(ask_streamed, protocol):
-    """A stream that ends before the server said so is an error, with the length of what came."""
+def test_truncated_stream_raises_bad_response(ask_streamed, protocol):
+    """A truncated stream raises BadResponse with the number of characters received."""
     with FakeServer(cut("one two three")) as server, pytest.raises(BadResponse, match="cut short after 13 characters"):
         ask_streamed(connect(server, protocol=protocol))
 
@@ -909,8 +909,8 @@ def parts_of(request, protocol):
 
 
 @pytest.mark.for_each("protocol", ["chat", "responses", "messages"])
-def test_a_conversation_goes_back_as_it_came(ask, protocol):
-    """What a model said, and what came of its tool calls, is sent back in the shape of the protocol."""
+def test_conversation_is_sent_back(ask, protocol):
+    """Answers and tool results are sent back in the format of the protocol."""
     with FakeServer(call("weather", city="Paris"), "Sunny") as server:
         llm = connect(server, protocol=protocol)
         question = UserMessage("Weather?")
@@ -933,8 +933,8 @@ def test_a_conversation_goes_back_as_it_came(ask, protocol):
         assert sent[2] == {"type": "function_call_output", "call_id": wish.id, "output": "sun"}
 
 
-def test_fields_of_a_tool_call_go_back(ask):
-    """A signature that a provider puts beside a tool call is sent back with the call."""
+def test_fields_of_a_tool_call_are_sent_back(ask):
+    """A provider's signature in a tool call is sent back with the call."""
     signed = piece(0, "a", "f", "{}", extra_content={"google": {"thought_signature": "s"}})
     whole_answer = raw(json.dumps(whole(tool_calls=[signed])), content_type="application/json")
     streamed_answer = raw(*calls_of(signed))
@@ -979,8 +979,8 @@ def test_reasoning_items_go_back_to_their_origin_only(ask):
     assert other_server["input"][1] == {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"}
 
 
-def test_unknown_fields_go_back_to_their_origin_only(ask_whole):
-    """Fields that are the provider's own are sent back to it, and to nobody else."""
+def test_unknown_fields_are_sent_to_their_server_only(ask_whole):
+    """Provider-specific fields are sent back to their own server only."""
     answer = raw(
         json.dumps(whole(content="Hello", mood="calm", reasoning_content="Hm")), content_type="application/json"
     )
@@ -993,8 +993,8 @@ def test_unknown_fields_go_back_to_their_origin_only(ask_whole):
     assert elsewhere == {"role": "assistant", "content": "Hello"}
 
 
-def test_nothing_is_sent_that_nobody_asked_for(ask):
-    """A request carries model and messages, what streaming needs, and no setting that the user did not make."""
+def test_request_contains_no_unset_settings(ask):
+    """A request contains only the model, the messages and the fields needed for the protocol."""
     with FakeServer("Hi", "Hi") as server:
         ask(connect(server))
         ask(connect(server, protocol="responses"), temperature=None)
@@ -1047,8 +1047,8 @@ REFUSALS = {
 
 
 @pytest.mark.for_each(("settings", "refusals", "left"), REFUSALS.values(), ids=REFUSALS)
-def test_a_refused_parameter_is_adapted_to_and_remembered(ask, settings, refusals, left):
-    """A parameter that the server does not support is left out or renamed, at once and from then on."""
+def test_refused_parameter_is_adapted_and_remembered(ask, settings, refusals, left):
+    """An unsupported parameter is dropped or renamed, both in the retry and in later requests."""
     lines = [fail(status, text, parameter=parameter) for status, parameter, text in refusals]
     with FakeServer(*lines, "Hi", "Hi") as server:
         llm = connect(server)
@@ -1068,8 +1068,8 @@ def test_stream_options_are_left_out_when_refused(ask_streamed):
         assert "stream_options" not in server.requests[1].json
 
 
-def test_include_is_left_out_when_refused(ask):
-    """A model that knows no encrypted reasoning is asked without it, even if the server blames the value."""
+def test_refused_include_is_dropped(ask):
+    """`include` is dropped if the server refuses encrypted reasoning."""
     text = "Invalid value: 'reasoning.encrypted_content'. Supported values are: 'file_search_call.results'."
     with FakeServer(fail(400, text, parameter="include[0]"), "Hi") as server:
         assert ask(connect(server, protocol="responses")).text == "Hi"
@@ -1086,8 +1086,8 @@ def test_include_is_left_out_when_refused(ask):
         ("Function call is missing a thought_signature in functionCall parts.", {}),
     ],
 )
-def test_what_a_server_demands_of_the_history_is_added_and_remembered(ask, refusal, added):
-    """A conversation that began elsewhere goes on at a server that wants reasoning or a signature beside each call."""
+def test_required_history_fields_are_added_and_remembered(ask, refusal, added):
+    """A field that a server requires of earlier tool calls is added, and remembered."""
     history = [UserMessage("Hi"), AssistantMessage("", (ToolCall("a", "f", "{}"),)), ToolMessage("a", "f", "1")]
     with FakeServer(fail(400, refusal), "Hi", "Hi") as server:
         llm = connect(server)
@@ -1098,8 +1098,8 @@ def test_what_a_server_demands_of_the_history_is_added_and_remembered(ask, refus
     assert {name: answers[1][name] for name in added} == added
 
 
-def test_an_instruction_that_a_model_does_not_take_is_said_by_the_user(ask):
-    """A model that takes no instruction is told it by the user, from then on without another refusal."""
+def test_refused_instruction_is_sent_as_a_user_message(ask):
+    """A refused instruction is sent as a user message from then on."""
     with FakeServer(fail(400, "System role not supported"), "Hi", "Hi") as server:
         llm = connect(server, protocol="chat")
         for _ in range(2):
@@ -1113,8 +1113,8 @@ def test_an_instruction_that_a_model_does_not_take_is_said_by_the_user(ask):
 EFFORT = "Function tools with reasoning_effort are not supported for m here. Set reasoning_effort to 'none'."
 
 
-def test_reasoning_is_switched_off_beside_tools_where_it_must(ask):
-    """A model that takes tools only without reasoning is asked so, and asked as before when there are no tools."""
+def test_reasoning_is_disabled_with_tools_if_required(ask):
+    """Reasoning is disabled for requests with tools if the server requires it."""
     with FakeServer(fail(400, EFFORT, parameter="reasoning_effort"), "Hi", "Hi") as server:
         llm = connect(server)
         ask(llm, tools=[WEATHER])
@@ -1124,8 +1124,8 @@ def test_reasoning_is_switched_off_beside_tools_where_it_must(ask):
 
 
 @pytest.mark.for_each("model", ["gpt-5.6-luna", "gpt-6"])
-def test_models_that_refuse_reasoning_beside_tools_are_known(ask, model):
-    """GPT-5.6 and GPT-6 take tools over Chat Completions without reasoning; one that refuses that is asked plainly."""
+def test_models_known_to_refuse_reasoning_with_tools(ask, model):
+    """GPT-5.6 and GPT-6 are sent tools without reasoning, unless the server refuses that setting."""
     refusal = (
         "Unsupported value: 'reasoning_effort' does not support 'none' with this model. Supported values are: 'low'."
     )
@@ -1160,8 +1160,8 @@ def test_what_makes_the_request_is_never_left_out(ask_whole, name):
         ask_whole(connect(server), max_tokens=5)
 
 
-def test_a_server_that_never_stops_refusing_is_left(ask):
-    """Adapting ends when it changes nothing, and after eight changes in any case."""
+def test_adapting_stops_after_eight_changes(ask):
+    """Adapting stops when it has no effect, and after eight changes."""
 
     def refuse_something(asked):
         names = [name for name in asked.json if name.startswith("odd_")]
@@ -1176,8 +1176,8 @@ def test_a_server_that_never_stops_refusing_is_left(ask):
         assert len(server.requests) == 11
 
 
-def test_a_server_that_contradicts_itself_is_left(ask):
-    """A server that refuses a parameter under both its names is asked under both, and no more."""
+def test_parameter_refused_under_both_names(ask):
+    """A parameter that is refused under both of its names is tried once under each."""
 
     def contradict(asked):
         name, other = "max_tokens", "max_completion_tokens"
@@ -1190,8 +1190,8 @@ def test_a_server_that_contradicts_itself_is_left(ask):
         assert len(server.requests) == 3
 
 
-def test_a_refusal_in_the_middle_of_a_stream_is_not_adapted_to(ask_streamed):
-    """Once a part of the answer is told, it is not asked for again."""
+def test_refusal_in_the_middle_of_a_stream_is_raised(ask_streamed):
+    """A refusal in the middle of a stream is raised without a retry."""
     with FakeServer(
         raw(chunk(content="H"), {"error": {"message": "seed is unsupported", "param": "seed", "code": 400}})
     ) as server:
@@ -1212,7 +1212,7 @@ STRICT = ToolSpec("f", "", {"type": "object", "properties": {}}, {"type": "objec
 
 
 def strict_model(server, protocol):
-    """A model at a server that is said to enforce schemas."""
+    """Return a model at a server that enforces schemas."""
     endpoint = Endpoint(provider="openai", model="m", base_url=server.base_url, protocol=protocol, strict=True)
     return RemoteModel(endpoint, timeout_seconds=10, max_retries=0)
 
@@ -1232,8 +1232,8 @@ def test_a_strict_schema_that_is_refused_is_sent_plainly(protocol):
 
 
 @pytest.mark.parametrize("loc", [["body", "tools", 0, "function", "strict"], ["body", "tools", 0, "strict"]])
-def test_a_server_that_does_not_know_strict_is_not_told(loc):
-    """A server that refuses the word `strict` is sent tools without it, and requests without tools as before."""
+def test_refused_strict_field_is_dropped(loc):
+    """A server that refuses `strict` is sent tools without it."""
     detail = json.dumps({"detail": [{"type": "extra_forbidden", "loc": loc, "msg": "Extra inputs are not permitted"}]})
     with FakeServer(raw(detail, status=422, content_type="application/json"), "Hi", "Hi") as server:
         llm = connect(server, protocol="responses")
@@ -1277,8 +1277,8 @@ REFUSED_FIELDS = {
 
 
 @pytest.mark.parametrize(("status", "refusal"), REFUSED_FIELDS.values(), ids=REFUSED_FIELDS)
-def test_a_refused_field_of_a_message_is_left_out(status, refusal):
-    """A field that a server put into its answer and refuses in the history is not sent back again."""
+def test_refused_field_of_a_message_is_dropped(status, refusal):
+    """A refused message field from an earlier answer is not sent again."""
     answer = raw(json.dumps(whole(content="Hello", mood="calm")), content_type="application/json")
     with FakeServer(answer, raw(json.dumps(refusal), status=status, content_type="application/json"), "Hi") as server:
         llm = connect(server)
@@ -1286,8 +1286,8 @@ def test_a_refused_field_of_a_message_is_left_out(status, refusal):
         assert [message.get("mood") for message in server.requests[2].json["messages"]] == [None, None, None]
 
 
-def test_a_refused_field_of_a_tool_call_is_left_out():
-    """A field beside a tool call that a server refuses in the history is not sent back again."""
+def test_refused_field_of_a_tool_call_is_dropped():
+    """A refused tool call field from an earlier answer is not sent again."""
     answer = raw(json.dumps(whole(tool_calls=[piece(0, "a", "f", "{}", mood="calm")])), content_type="application/json")
     refusal = fail(400, "messages.1.tool_calls.0.mood: Extra inputs are not permitted")
     with FakeServer(answer, refusal, "Hi") as server:
@@ -1296,8 +1296,8 @@ def test_a_refused_field_of_a_tool_call_is_left_out():
         assert "mood" not in json.dumps(server.requests[2].json)
 
 
-def test_what_one_thread_learns_the_others_know():
-    """Many threads learn at the same time without disturbing each other."""
+def test_threads_share_adjustments():
+    """Threads can adapt to refusals concurrently, and share the adjustments."""
 
     def picky(asked):
         odd = sorted(name for name in asked.json if name.startswith("odd_"))

@@ -63,8 +63,8 @@ def test_a_paused_answer_is_gone_on_with(ask):
     assert [turns[1:] for turns in sent(server)] == [[], [parts[0]], [[*parts[0], *parts[1]]]]
 
 
-def test_all_of_it_is_told_piece_by_piece(ask_streamed):
-    """What is told while the parts arrive is the text of the whole."""
+def test_all_parts_are_streamed(ask_streamed):
+    """The deltas of all parts form the text of the whole answer."""
     rest = (FOUND, text("Paris"), text("."))
     with FakeServer(streamed(text("I look."), SEARCH), streamed(*rest, reason="end_turn")) as server:
         told = list(connect(server).stream("Hi"))
@@ -74,14 +74,14 @@ def test_all_of_it_is_told_piece_by_piece(ask_streamed):
         assert ask_streamed(connect(server)).text == "I look here."
 
 
-def test_a_part_that_fails_fails_the_answer(ask):
-    """What goes wrong later is raised, as there is no answer."""
+def test_error_in_a_later_part_is_raised(ask):
+    """An error in a later part is raised."""
     with FakeServer(paused(SEARCH), fail(500)) as server, pytest.raises(ModelError):
         ask(connect(server))
 
 
-def test_a_server_that_pauses_for_ever_is_left(ask):
-    """After many pauses the answer is what there is, cut, and its conversation can go on."""
+def test_number_of_pauses_is_limited(ask):
+    """After the maximum number of pauses, the answer is returned with finish_reason `length`."""
     with FakeServer(paused(text("I look."), SEARCH), repeat=True) as server:
         response = ask(connect(server))
     assert len(server.requests) == MAX_PAUSES + 1

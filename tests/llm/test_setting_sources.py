@@ -12,8 +12,8 @@ def test_the_first_that_is_set_counts():
     assert sources.passed_over == {"OPENAI_MODEL": "model="}
 
 
-def test_what_is_not_set_is_none():
-    """Names of which none is set give nothing, and nothing is remembered."""
+def test_unset_names_return_no_value():
+    """Unset names return no value, and are not recorded as read."""
     sources = Sources({})
     assert sources.first("model=") == ("", None)
     assert sources.value("model=") is None

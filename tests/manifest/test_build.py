@@ -41,7 +41,7 @@ def refuse(_):
 
 
 def told(agent, *path):
-    """One fact of an agent's manifest."""
+    """Return one fact of an agent's manifest."""
     return manifest_of(agent).facts["agents", agent.name, *path]
 
 
@@ -65,8 +65,8 @@ def test_the_hash_of_a_tool():
 
 
 @pytest.mark.for_each("tool", all_tools, ids=lambda tool: tool.name)
-def test_what_is_hashed_is_a_schema(tool):
-    """The parameters of every shipped tool that is hashed are valid JSON Schema, as its authors check it."""
+def test_hashed_parameters_are_json_schema(tool):
+    """The hashed parameters of every built-in tool are valid JSON Schema."""
     Draft202012Validator.check_schema(tool.parameters)
     assert told(Agent("bot", tools=[tool]), "tools", tool.name, "made_by") == "agentkit"
 
@@ -95,8 +95,8 @@ def test_what_happens_to_calls(tool, ceiling, rule):
         assert given == stated
 
 
-def test_rules_about_some_calls():
-    """A rule about some calls of a tool, or of another's, leaves what happens to the others as it is."""
+def test_rules_for_some_calls_keep_the_verdict():
+    """A rule about some calls of a tool, or about another tool, does not change the tool's verdict."""
     policy = Policy(rules=[Rule("deny", "ring", {"bell": "x"}), Rule("deny", "note")])
     assert verdict(Tool(ring), policy) == "allow"
 
@@ -147,7 +147,7 @@ def test_search_services():
 
 @pytest.fixture
 def server(tmp_path):
-    """A server of one tool with this description, as it is known in the same pins."""
+    """Create servers with one tool of a given description, all sharing the same pins."""
     made = contextlib.ExitStack()
 
     def make(text):

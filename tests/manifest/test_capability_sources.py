@@ -72,8 +72,8 @@ def test_other_code(named, one, other):
 
 
 @pytest.mark.parametrize("text", ["'/home/me/keys'", "object()"])
-def test_what_is_bound_and_not_told(named, text):
-    """Texts and objects bound to code are not listed: they may be secret, or paths of this machine."""
+def test_bound_values_are_not_listed(named, text):
+    """Strings and objects bound to code are not listed, as they may be secrets or local paths."""
     made = "def f(y):\n    return lambda x: y\nit = f({})"
     assert code_of(named(made.format(text))) == code_of(named(made.format(text)))
     assert "keys" not in code_of(named(made.format(text)))
@@ -127,13 +127,13 @@ def test_code_that_calls_itself_ours(named, text):
         ("class A:\n    def f(self, request):\n        return True\nit = A()", False),
     ],
 )
-def test_who_always_says_yes(named, text, says_yes):
+def test_approver_that_always_approves(named, text, says_yes):
     """An approver that always approves is listed as such."""
     assert approver_of(named(text)).startswith("always yes: ") is says_yes
 
 
-def test_who_is_known():
-    """A missing approver is listed as none, and agentkit's approvers by name."""
+def test_known_approvers():
+    """A missing approver is `None`, and agentkit's own approvers are listed by name."""
     assert approver_of(None) is None
     assert approver_of(TerminalApprover()) == "agentkit.safety.terminal_approver.TerminalApprover"
 
@@ -188,8 +188,8 @@ def test_what_code_reads_belongs_to_it(named, one, other):
         ("def it(x): return it(x)", "# more\ndef it(x): return it(x)"),
     ],
 )
-def test_what_says_nothing_of_code(named, one, other):
-    """Secrets, what is not read, and what another machine has elsewhere make no difference."""
+def test_irrelevant_values_do_not_change_the_code(named, one, other):
+    """Secrets, values that are not read and machine-specific paths do not change the code hash."""
     assert code_of(named(one)) == code_of(named(other.replace("{cwd}", str(Path.cwd()))))
 
 

@@ -58,7 +58,7 @@ def assert_classified(change, before, after, found):
 
 
 def assert_located(before, after, found):
-    """A difference names the line that was removed, or the line after which the new one stands."""
+    """Assert that each difference names the removed line, or the line before the new one."""
     old, new = str(before).splitlines(), str(after).splitlines()
     for each in found:
         line = old[each.line - 1]
@@ -78,8 +78,8 @@ def assert_parsed_back(derived):
     assert differences(derived, read) == ()
 
 
-def test_how_well_changes_are_told_apart(manifest):
-    """Every change that lets an agent do more is found, and no other is flagged, unlike with a text diff."""
+def test_only_widening_changes_are_flagged(manifest):
+    """Every change that widens an agent's permissions is flagged, and no other change is, unlike in a text diff."""
     pairs = [(change["way"], manifest(change["before"]), manifest(change["after"])) for change in CHANGES]
     flagged = [
         (way, any(each.way == ChangeDirection.WIDER for each in differences(old, new))) for way, old, new in pairs

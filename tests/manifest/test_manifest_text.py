@@ -15,14 +15,14 @@ PLAIN = str(manifest_of(Agent("bot")))
 
 
 def said(text):
-    """The error for an invalid manifest."""
+    """Return the error message for an invalid manifest."""
     with pytest.raises(ConfigError) as caught:
         Manifest.parse(text, "m.json")
     return str(caught.value)
 
 
-def test_one_fact_a_line():
-    """The text is JSON, sorted, with its format first and each fact on a line of its own."""
+def test_one_fact_per_line():
+    """The manifest is sorted JSON with the format first and each fact on its own line."""
     lines = PLAIN.splitlines()
     assert list(json.loads(PLAIN)) == ["format", "agent", *sorted(list(json.loads(PLAIN))[2:])]
     assert len(lines) == len(json.loads(PLAIN)) + 2
@@ -30,8 +30,8 @@ def test_one_fact_a_line():
 
 
 @given(st.text(min_size=1).filter(str.strip), st.text(min_size=1))
-def test_any_name_can_be_told(name, text):
-    """Names with slashes, quotes, line ends and letters of any script are parsed as written."""
+def test_any_name_survives_a_round_trip(name, text):
+    """Names with slashes, quotes, line breaks and non-ASCII letters survive a round trip."""
     written = manifest_of(Agent(name, policy=Policy(rules=[Rule("deny", "note", {"text": text})])))
     assert str(written).isascii()
     read = Manifest.parse(str(written))
@@ -87,7 +87,7 @@ def test_other_layouts():
     ],
 )
 def test_what_is_no_manifest(old, new, words):
-    """A file that was cut, merged, edited or written by a later version is refused, with its line and a way out."""
+    """An invalid manifest raises an error that names the fault and the command that writes a new one."""
     assert old in PLAIN
     found = said(PLAIN.replace(old, new, 1))
     assert words in found
@@ -110,8 +110,8 @@ def test_what_is_no_manifest(old, new, words):
         {"verdict": "deny", "tool": "t", "where": {}, "note": 1},
     ],
 )
-def test_what_is_no_rule(rule):
-    """A rule that no policy could have is refused before it is compared with any."""
+def test_invalid_rule_is_rejected(rule):
+    """An invalid rule in a manifest raises an error."""
     line = f'  "agents/bot/rules/001": {json.dumps(rule)},\n  "agents/bot/secrets"'
     assert "is a rule: verdict, tool, where" in said(PLAIN.replace('  "agents/bot/secrets"', line))
 

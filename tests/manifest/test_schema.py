@@ -124,6 +124,6 @@ def test_which_hosts_are_reached(before, after, way):
         (schema.remarked, "one", "two", ChangeDirection.OTHER),
     ],
 )
-def test_what_cannot_be_judged(order, before, after, way):
-    """Code and locations that cannot be compared are wider in both directions."""
+def test_incomparable_changes_are_wider(order, before, after, way):
+    """Code and locations that cannot be compared count as wider in both directions."""
     assert order(before, after) == way

@@ -29,7 +29,7 @@ def plain(words):
 
 @pytest.fixture
 def heard(tmp_path):
-    """What the plain server has heard, line by line, as soon as it has heard all that is waited for."""
+    """Return a function that waits for these lines and returns all lines the plain server has received."""
 
     def until(*lines):
         def found():
@@ -94,7 +94,7 @@ def process_of(heard):
 
 
 def awaited(found):
-    """The first value of `found()` that is true; fails when there is none for a long time."""
+    """Return the first true value of `found()`; fails after a timeout."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         value = found()
@@ -106,7 +106,7 @@ def awaited(found):
 
 @pytest.fixture
 def library():
-    """A server with things to read and prompts, and no tools of its own."""
+    """A server with resources and prompts, and no tools."""
     server = ForeignServer("library")
 
     @server.resource("notes://rules", description="The house rules.", mime_type="text/markdown")

@@ -16,7 +16,7 @@ NAMES = ("environment", "crash", "wait", "flood", "spawn", "renew", "folder", "c
 
 
 def tools():
-    """What is offered now."""
+    """Return the tools that are currently offered."""
     told = FOLDER / "tools.json"
     if told.exists():
         return json.loads(told.read_text("utf-8"))
@@ -34,7 +34,7 @@ def send(**message):
 
 
 def call(name, arguments):
-    """The text of a result; None when there is none."""
+    """Return the text of a result, or None if there is none."""
     if name == "crash":
         sys.stderr.write("I fall.\n")
         sys.stderr.flush()
@@ -56,7 +56,7 @@ def call(name, arguments):
 
 
 def answer(message):
-    """Do what a request wants."""
+    """Return the answer to a request."""
     method, params = message["method"], message.get("params", {})
     if method == "initialize":
         capabilities = {"tools": {"listChanged": True}}

@@ -30,7 +30,7 @@ class Authority:
         self.refreshed = 0
 
     async def get_client(self, client_id):
-        """Who goes by that id."""
+        """Return the client with this id."""
         return self.clients.get(client_id)
 
     async def register_client(self, client_info):
@@ -56,7 +56,7 @@ class Authority:
         return construct_redirect_uri(str(params.redirect_uri), code=code, state=params.state)
 
     async def load_authorization_code(self, _client, code):
-        """What a code stands for."""
+        """Return the grant of an authorization code."""
         return self.codes.get(code)
 
     async def exchange_authorization_code(self, client, code):
@@ -65,7 +65,7 @@ class Authority:
         return self.given(client.client_id, code.scopes, code.resource)
 
     async def load_refresh_token(self, _client, token):
-        """What a refresh token stands for."""
+        """Return the grant of a refresh token."""
         return self.refreshers.get(token)
 
     async def exchange_refresh_token(self, client, token, scopes):
@@ -75,16 +75,16 @@ class Authority:
         return self.given(client.client_id, scopes, token.resource)
 
     async def load_access_token(self, token):
-        """What a token stands for."""
+        """Return the grant of an access token, unless it has expired."""
         found = self.tokens.get(token)
         return found if found and found.expires_at > time.time() else None
 
     async def revoke_token(self, token):
-        """Nobody asks for that."""
+        """Revoke a token."""
         self.tokens.pop(token.token, None)
 
     def given(self, client_id, scopes, resource):
-        """A new token, as the endpoint tells it."""
+        """Return a new token in the form of the token endpoint's response."""
         token, refresher = f"at-{secrets.token_hex(12)}", f"rt-{secrets.token_hex(12)}"
         ends = time.time() + self.seconds
         self.tokens[token] = AccessToken(
@@ -97,12 +97,12 @@ class Authority:
 
     @property
     def secrets(self):
-        """Everything that nobody else may see."""
+        """Return all values that must stay secret."""
         return [*self.tokens, *self.refreshers, *(each.client_secret for each in self.clients.values())]
 
 
 def protected(authority, url, issuer=None):
-    """The application of a server at that address which wants a token; it gives them itself unless told where."""
+    """Return a server application that requires a token; it issues them itself unless an issuer is given."""
     settings = AuthSettings(
         issuer_url=issuer or url.removesuffix("/mcp"),
         resource_server_url=url,
@@ -136,7 +136,7 @@ class Verifier:
         self._authority = authority
 
     async def verify_token(self, token):
-        """What a token stands for."""
+        """Return the grant of a token."""
         return await self._authority.load_access_token(token)
 
 
@@ -177,7 +177,7 @@ def running(listener, application):
 
 
 def browse(address):
-    """What a person's browser does who agrees: it opens the address, and goes where it is led."""
+    """Act as the browser of a consenting person: open the address and follow its redirects."""
     httpx2.get(address, follow_redirects=True, timeout=20)
 
 

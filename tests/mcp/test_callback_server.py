@@ -13,7 +13,7 @@ STATE = "state-4711"
 
 
 def landed(*targets, headers=()):
-    """What comes of these requests, one after the other: their pages, and the answer that was taken."""
+    """Send these requests in order; returns their pages and the accepted answer."""
 
     async def call():
         async with CallbackServer() as landing:
@@ -26,8 +26,8 @@ def landed(*targets, headers=()):
     return asyncio.run(call())
 
 
-def test_the_answer():
-    """The page that the browser ends at says that all is done, and holds nothing of what it was called with."""
+def test_callback_page():
+    """The final page says that the login is done and does not contain the code."""
     [page], answer = landed(f"/callback?code=tulip&state={STATE}&iss=https%3A%2F%2Fa.example")
     assert answer == {"code": "tulip", "state": STATE, "iss": "https://a.example"}
     assert (page.status_code, "close this page" in page.text) == (200, True)
@@ -36,8 +36,8 @@ def test_the_answer():
     assert page.headers["cache-control"] == "no-store"
 
 
-def test_others_are_turned_away():
-    """What does not bear the state is turned away, and the answer is still waited for; no second one is taken."""
+def test_requests_without_the_state_are_rejected():
+    """Requests without the state get a 404, and only the first valid answer is accepted."""
     good = f"/callback?code=tulip&state={STATE}"
     strange = ["/", "/callback", "/callback?code=a", "/callback?code=a&state=b", f"/callback?state={STATE}"]
     pages, answer = landed(*strange, good, f"/callback?code=rose&state={STATE}")
@@ -45,8 +45,8 @@ def test_others_are_turned_away():
     assert answer["code"] == "tulip"
 
 
-def test_another_name_of_this_machine():
-    """A page that reaches the port under a name of its own is turned away."""
+def test_foreign_host_header_is_rejected():
+    """A request with a foreign Host header is rejected."""
     with pytest.raises(TimeoutError):
         landed(f"/callback?code=tulip&state={STATE}", headers={"Host": "evil.example"}.items())
 
@@ -62,8 +62,8 @@ def test_another_name_of_this_machine():
         b"GET /callback?code=%ff&state=\xff HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n",
     ],
 )
-def test_what_is_no_request(sent):
-    """Whoever calls without a request ends nothing, and nobody is told of a fault."""
+def test_invalid_requests_are_ignored(sent):
+    """Invalid requests neither end the server nor cause an unhandled exception."""
     faults = []
 
     async def call():
@@ -82,8 +82,8 @@ def test_what_is_no_request(sent):
     assert faults == []
 
 
-def test_a_flood():
-    """Whoever calls without end, and says nothing, neither fills this process nor keeps the browser out."""
+def test_many_idle_connections():
+    """Many idle connections do not block the browser's request."""
 
     async def call():
         async with CallbackServer() as landing:
@@ -102,7 +102,7 @@ def test_a_flood():
 
 
 def test_the_port_is_closed():
-    """After a login nobody listens any more."""
+    """The port is closed after a login."""
 
     async def call():
         async with CallbackServer() as landing:
@@ -133,8 +133,8 @@ def test_answers_in_addresses(address, answer):
     assert answer_in(address, STATE) == answer
 
 
-def test_no_state_is_no_answer():
-    """Before anything is asked, nothing is an answer to it."""
+def test_callback_without_expected_state():
+    """A callback is not accepted before a state is expected."""
     assert answer_in("?code=a&state=", "") is None
 
 
@@ -149,13 +149,13 @@ def test_no_state_is_no_answer():
         ({}, "no reason was given"),
     ],
 )
-def test_refusals_are_told(said, text):
-    """What an authorization server says is told in a line that can deceive nobody."""
+def test_refusal_reason(said, text):
+    """The reason of a refusal is shortened to one line with control characters escaped."""
     assert refusal_reason(said) == text
 
 
-def test_a_refusal_has_no_code():
-    """A refusal is no code."""
+def test_refusal_with_a_code():
+    """A refusal raises an error even if it contains a code."""
     with pytest.raises(ToolError, match="was refused: no"):
         code_of({"error": "no", "code": "tulip"})
     assert code_of({"code": "tulip"}) == "tulip"

@@ -18,8 +18,8 @@ def named(server, name):
     return server.tools.find(name)
 
 
-def test_what_there_is_to_read(library):
-    """What a server offers to read is told with templates, and read by its URI, as text or as a picture."""
+def test_resources_are_listed_and_read(library):
+    """Resources and templates are listed, and read by their URI as text or image."""
     with MCPServer(library) as server:
         assert server.resources() == (
             Resource("notes://rules", "rules", "The house rules.", "text/markdown"),
@@ -35,7 +35,7 @@ def test_what_there_is_to_read(library):
 
 
 def test_prompts_of_a_server(library):
-    """A prompt that a server writes is what a run takes."""
+    """A server's prompt can be passed to an agent."""
     with MCPServer(library) as server:
         code, lines = PromptArgument("code", is_required=True), PromptArgument("lines")
         assert server.prompts() == (Prompt("review", "Asks for a review.", (code, lines)),)
@@ -62,12 +62,12 @@ def test_reading_is_awaited(library):
 
 
 def test_nothing_to_read(plain):
-    """A server that has neither resources nor prompts is not asked for them."""
+    """A server without resources and prompts is not asked for them."""
     assert (plain.resources(), plain.prompts()) == ((), ())
 
 
-def test_reading_that_takes_too_long(words, heard):
-    """Reading ends in time as calls do, the server is told, and it can be used again."""
+def test_reading_times_out(words, heard):
+    """Reading that exceeds the timeout is cancelled, and the server stays usable."""
     with MCPServer(words, timeout_seconds=0.3) as server:
         _ = server.tools  # connecting has a longer time limit than reading
         with pytest.raises(ToolTimeout, match=r"0\.3 seconds"):
@@ -105,8 +105,8 @@ def test_a_model_reads(library, level, labels, egress):
         assert read.invoke({"uri": "notes://none"}).status == "failed"
 
 
-def test_a_model_is_told_what_there_is_to_read(library):
-    """A model lists what there is, waiting or awaiting, and is asked about it as about any tool of the server."""
+def test_resource_tools(library):
+    """A model lists and reads resources with tools, which need approval like any other tool."""
     with MCPServer(library, resources=True) as server:
         tool = named(server, "list_resources")
         assert tool() == asyncio.run(tool.ainvoke()).content
@@ -116,8 +116,8 @@ def test_a_model_is_told_what_there_is_to_read(library):
         assert agent.run("What is there?").tool_calls[0].result.status == "denied"
 
 
-def test_more_to_read_is_no_change(library, tmp_path):
-    """What there is to read is data: more of it is no change of what was accepted."""
+def test_new_resources_are_not_a_change(library, tmp_path):
+    """New resources do not count as a change of the accepted server."""
     with MCPServer(library, pins=tmp_path, resources=True, level="safe") as server:
         assert len(server.tools) == 2
     library.resource("notes://more", name="more")(lambda: "More.")
@@ -127,8 +127,8 @@ def test_more_to_read_is_no_change(library, tmp_path):
         assert "notes://more" in named(server, "list_resources")()
 
 
-def test_names_of_reading(foreign, library):
-    """Where a name is taken, also by the server itself, the reading tool carries its server's name."""
+def test_resource_tool_names(foreign, library):
+    """A resource tool is prefixed with its server's name if its own name is taken."""
 
     @foreign.tool()
     def read_resource() -> str:

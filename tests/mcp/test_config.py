@@ -50,8 +50,8 @@ def test_addresses(file, entry):
     assert (found.url, found.headers, found.name) == (url, {"x-key": "tulip"}, "far")
 
 
-def test_a_file_is_connected(file, tmp_path):
-    """The tools of all servers are one toolset, at the levels that were told for each."""
+def test_connect_file(file, tmp_path):
+    """The tools of all servers in a file form one toolset with the given levels."""
     plain = {"command": sys.executable, "args": ["-S", PLAIN, str(tmp_path)]}
     path = file(one=plain, two=plain, off={"command": "none", "disabled": True})
     tools = connect_file(path, level={"one": "safe", "two": {"echo": "network"}})
@@ -62,8 +62,8 @@ def test_a_file_is_connected(file, tmp_path):
     assert {server._levels.name for server in read_servers(path, only="one", level="safe").servers.values()} == {"SAFE"}
 
 
-def test_what_is_passed_over_is_told(file):
-    """What would have a server asked about less, or describes it, counts for nothing; that is told."""
+def test_ignored_settings_are_reported(file):
+    """Ignored settings and disabled servers are reported."""
     path = file(
         one={"url": "https://a.com", "alwaysAllow": ["x"], "timeout": 3}, two={"disabled": True, "command": "x"}
     )
@@ -75,8 +75,8 @@ def test_what_is_passed_over_is_told(file):
     assert read_servers(path, only=["one"]).left_out == found.left_out[:1]
 
 
-def test_a_server_over_sse_is_left_out(file):
-    """A server that is reached over SSE is named among the ignored settings, and the other servers are used."""
+def test_sse_server_is_ignored(file):
+    """A server over SSE is ignored and reported, and the other servers are used."""
     path = file(old={"type": "sse", "url": "https://a.com/sse"}, new={"url": "https://b.com/mcp"})
     found = read_servers(path)
     assert [*found.servers] == ["new"]
@@ -113,8 +113,8 @@ def test_a_server_over_sse_is_left_out(file):
         ({"url": "${NOWHERE}"}, "not set"),
     ],
 )
-def test_what_is_not_understood(file, entry, told):
-    """What is not understood is refused with the file and the server's name, and no value is quoted."""
+def test_invalid_entries(file, entry, told):
+    """An invalid entry raises an error with the file and the server's name, and no value is quoted."""
     path = file(odd=entry)
     with pytest.raises(ConfigError, match=told) as caught:
         read_servers(path)
@@ -146,14 +146,14 @@ def test_a_secret_in_an_address(file, monkeypatch, url, is_refused):
 
 
 @pytest.mark.parametrize("options", [{"only": ["two"]}, {"level": {"two": "safe"}}])
-def test_servers_that_are_not_there(file, options):
-    """A server that is named and not listed is told with those that are."""
+def test_unlisted_server(file, options):
+    """Naming an unlisted server raises an error that lists the servers."""
     with pytest.raises(ConfigError, match=r"lists no server 'two'\. Its servers: one"):
         read_servers(file(one={"command": "x"}), **options)
 
 
-def test_names_that_are_alike(file):
-    """Two servers whose names differ in signs alone cannot be told apart by the names of tools."""
+def test_servers_with_the_same_short_name(file):
+    """Two servers with the same short name raise a ConfigError."""
     with pytest.raises(ConfigError, match="same short name"):
         read_servers(file(**{"a b": {"command": "x"}, "a.b": {"command": "y"}}))
 
@@ -167,8 +167,8 @@ def test_names_that_are_alike(file):
         (None, "read"),
     ],
 )
-def test_files_that_cannot_be_read(tmp_path, content, told):
-    """A file that is not there, too long or no text is told as that."""
+def test_unreadable_files(tmp_path, content, told):
+    """A file that is missing, too long or not text raises a ConfigError."""
     path = tmp_path / "mcp.json"
     if content is not None:
         path.write_bytes(content)

@@ -11,15 +11,15 @@ from agentkit.mcp.login_store import Login, Logout, StoredLogin
 TARGET = target_of("https://mcp.example.com/mcp")
 
 
-def test_nothing_was_kept(tmp_path):
-    """Where nothing is kept, a logout does nothing, and makes nothing."""
+def test_logout_without_a_login(tmp_path):
+    """A logout without a stored login does nothing and creates no files."""
     assert asyncio.run(log_out(TARGET, Login(folder=tmp_path / "own"))) == Logout(was_kept=False)
     assert [*tmp_path.iterdir()] == []
 
 
 @pytest.mark.parametrize("text", ["tulip", '{"version": 1}', "[" * 200_000])
-def test_what_is_kept_cannot_be_read(tmp_path, text):
-    """A login that cannot be read is forgotten all the same, and it is told that nothing else could be done."""
+def test_logout_with_an_unreadable_login(tmp_path, text):
+    """A logout removes an unreadable login and reports that it could not be read."""
     kept = StoredLogin(TARGET.url, tmp_path)
     kept.write({})
     kept.path.write_text(text)

@@ -19,7 +19,7 @@ from agentkit.mcp.connection_target import advice, short_name, target_of, variab
     ],
 )
 def test_commands(server, words, name):
-    """A command is given as one text or as its words, and named after what it starts."""
+    """A command is given as a string or a list, and the server's name is derived from it."""
     target = target_of(server)
     assert (target.words, target.name) == (words, name)
 
@@ -59,8 +59,8 @@ def test_a_token_is_shown_to_its_server_only():
     assert target_of("http://[::1]:8000/mcp", token="tulip-tulip-tulip").headers
 
 
-def test_headers_are_shown_to_their_server_only():
-    """What else is to be sent goes into the headers, beside a token, and no repr shows it."""
+def test_headers_are_not_in_the_repr():
+    """Custom headers are sent along with the token, and the repr shows neither."""
     target = target_of("https://example.com/mcp", token="tulip-tulip-tulip", headers={"X-Key": " tulip "})
     assert target.headers == {"authorization": "Bearer tulip-tulip-tulip", "x-key": "tulip"}
     assert "tulip" not in repr(target)
@@ -101,7 +101,7 @@ def test_a_name_can_be_given():
     ],
 )
 def test_what_is_no_server(server, options, told):
-    """What names no server, or would show a token to others, is refused before anything is started."""
+    """An invalid server or an option that would expose a secret raises a ConfigError."""
     with pytest.raises(ConfigError, match=told):
         target_of(server, options.pop("name", None), **options)
 
@@ -134,8 +134,8 @@ MISSING += "It wrote: [Errno 2] No such file or directory: {!r}"
         ("https://no.example/mcp", "[Errno -3] Temporary failure in name resolution", "Is it running?"),
     ],
 )
-def test_what_would_help_is_told(server, failure, told):
-    """Of a server that cannot be reached it is told what was probably meant."""
+def test_advice(server, failure, told):
+    """The advice for an unreachable server says what was probably meant."""
     assert told in advice(target_of(server), failure)
 
 
@@ -149,8 +149,8 @@ def test_what_would_help_is_told(server, failure, told):
         (object(), MISSING.format("x")),
     ],
 )
-def test_nothing_is_advised_where_nobody_knows(server, failure):
-    """A failure that may have any reason is told as it is."""
+def test_no_advice_for_unknown_causes(server, failure):
+    """A failure with an unknown cause gets no advice."""
     assert advice(target_of(server), failure) == ""
 
 

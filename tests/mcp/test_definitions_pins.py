@@ -17,15 +17,15 @@ def pins(tmp_path):
     return Pins(tmp_path / "mcp", "uvx some-server")
 
 
-def test_what_is_accepted_is_found_again(pins):
-    """What was accepted is found again with all that was said, and a new server has nothing."""
+def test_pins_round_trip(pins):
+    """Accepted definitions are stored and read back; a new server has none."""
     assert pins.read() is None
     pins.write({"add": ADD})
     assert pins.read() == {"add": ADD}
 
 
-def test_servers_have_files_of_their_own(pins, tmp_path):
-    """Each server has a file of its own, which nobody else may read."""
+def test_each_server_has_its_own_file(pins, tmp_path):
+    """Each server has its own pins file that only the owner can read."""
     pins.write({})
     assert Pins(tmp_path / "mcp", "uvx other-server").path != pins.path
     assert stat.S_IMODE(pins.path.stat().st_mode) == 0o600
@@ -33,7 +33,7 @@ def test_servers_have_files_of_their_own(pins, tmp_path):
 
 
 def test_no_secret_is_written(tmp_path):
-    """A key in a server's command is not written down."""
+    """A key in a server's command is not written to the file."""
     pins = Pins(tmp_path, "uvx some-server --api-key=tulip-4711-tulip-4711")
     pins.write({"add": ADD})
     assert "tulip-4711" not in pins.path.read_text("utf-8")
@@ -59,7 +59,7 @@ def test_a_definition_that_was_tampered_with(pins):
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
-    """Where nothing can be kept, nothing is accepted."""
+    """Pins that cannot be stored raise a ConfigError."""
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be stored"):
         Pins(tmp_path / "file", "a").write({})

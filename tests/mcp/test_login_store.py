@@ -12,8 +12,8 @@ from agentkit.mcp.login_store import StoredLogin
 URL = "https://mcp.example.com/mcp?key=tulip"
 
 
-def test_what_is_kept_is_found_again(tmp_path):
-    """A login is found by the whole address, however scheme and host are written, and the file does not tell that."""
+def test_login_round_trip(tmp_path):
+    """A login is found by its normalized address, and its file does not contain the address's query."""
     kept = StoredLogin(URL, tmp_path / "own")
     assert kept.read() is None
     kept.write({"tokens": {"access_token": "rose"}})
@@ -33,8 +33,8 @@ def test_forgetting(tmp_path):
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
-def test_a_file_that_others_can_read(tmp_path, mode):
-    """A login that others can read is none any more."""
+def test_file_readable_by_others(tmp_path, mode):
+    """A login file that other users can read raises a ConfigError."""
     kept = StoredLogin(URL, tmp_path)
     kept.write({})
     kept.path.chmod(mode)
@@ -42,8 +42,8 @@ def test_a_file_that_others_can_read(tmp_path, mode):
         kept.read()
 
 
-def test_a_file_of_another_user(tmp_path):
-    """A login that another process has put there is not shown: it would say to him what is asked for."""
+def test_file_of_another_user(tmp_path):
+    """A login file that belongs to another user raises a ConfigError."""
     if os.geteuid() != 0:
         pytest.skip("Only the superuser can give a file away.")
     kept = StoredLogin(URL, tmp_path)
@@ -54,7 +54,7 @@ def test_a_file_of_another_user(tmp_path):
 
 
 def test_what_is_no_file(tmp_path):
-    """A pipe keeps nobody waiting, and what is too long is not read."""
+    """A pipe or a file that is too long raises a ConfigError without blocking."""
     kept = StoredLogin(URL, tmp_path)
     os.mkfifo(kept.path, 0o600)
     with pytest.raises(ConfigError, match="it is not a regular file"):
@@ -66,8 +66,8 @@ def test_what_is_no_file(tmp_path):
 
 
 @pytest.mark.parametrize("made", ["link", "pipe", "folder"])
-def test_a_lock_that_is_none(tmp_path, made):
-    """What stands where the lock should is neither followed nor emptied, and keeps nobody waiting."""
+def test_invalid_lock_file(tmp_path, made):
+    """A link, pipe or folder in place of the lock raises an error and is not followed."""
     other, lock = tmp_path / "other", StoredLogin(URL, tmp_path).path.with_suffix(".lock")
     other.write_text("tulip")
     {"link": lambda: lock.symlink_to(other), "pipe": lambda: os.mkfifo(lock), "folder": lock.mkdir}[made]()
@@ -92,7 +92,7 @@ def test_a_link(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "tulip", "[]", "{}", '{"version": 2}', "[" * 200_000, '"\\ud800'])
 def test_a_file_that_is_not_ours(tmp_path, text):
-    """What is not as we write it is not guessed at, nor quoted."""
+    """A login file with unexpected content raises an error that does not quote it."""
     kept = StoredLogin(URL, tmp_path)
     kept.path.write_text(text)
     kept.path.chmod(0o600)
@@ -102,14 +102,14 @@ def test_a_file_that_is_not_ours(tmp_path, text):
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
-    """Where nothing can be kept, that is said."""
+    """A login that cannot be stored raises a ConfigError."""
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be stored in"):
         StoredLogin(URL, tmp_path / "file").write({})
 
 
 def test_one_at_a_time(tmp_path):
-    """Who would renew a login waits for whoever is at it."""
+    """A renewal waits for another one in progress."""
     order = []
 
     async def renew(name):
@@ -126,8 +126,8 @@ def test_one_at_a_time(tmp_path):
     assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
 
 
-def test_waiting_for_ever(tmp_path):
-    """Who has waited too long goes on, and lets the authorization server decide."""
+def test_lock_wait_is_limited(tmp_path):
+    """A renewal that has waited too long proceeds without the lock."""
 
     async def both():
         async with StoredLogin(URL, tmp_path).alone(), StoredLogin(URL, tmp_path).alone(most_waits=2):

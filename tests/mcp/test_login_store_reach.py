@@ -22,8 +22,8 @@ WEB, OFFICE, HERE = "https://mcp.example.com/mcp", "https://mcp.corp:9443/mcp", 
         ("http://[::1]:8000/mcp", (), "http://[::1]:8000/token"),
     ],
 )
-def test_hosts_that_may_take_part(server, hosts, url):
-    """The public web, the server's own host and what the developer names may take part; this machine if it serves."""
+def test_allowed_hosts(server, hosts, url):
+    """Public hosts, the server's host and configured hosts are allowed, and localhost for a local server."""
     assert str(AllowedHosts(server, hosts).admitted(url)) == url
 
 

@@ -11,8 +11,8 @@ URL = "https://mcp.example.com/mcp"
 PROGRAM = ClientCredentials("us", "tulip-secret", "https://login.example.com")
 
 
-def test_terms():
-    """A function, or nothing, stands for a login of a person; other terms are taken as they are."""
+def test_login_settings():
+    """A function or None becomes a Login; other login settings are used unchanged."""
     assert with_login(target_of(URL), print).login == Login(print)
     assert with_login(target_of(URL), None).login == Login()
     assert with_login(target_of(URL), PROGRAM).login is PROGRAM
@@ -45,8 +45,8 @@ def test_where_no_login_is_looked_for(server, options):
         (URL, {"login": "https://login.example.com"}, "takes a function"),
     ],
 )
-def test_logins_that_cannot_be(server, options, told):
-    """A login that would be shown to others, or beside another secret, is refused before anything is sent."""
+def test_invalid_logins(server, options, told):
+    """A login that is insecure or conflicts with other credentials raises a ConfigError."""
     with pytest.raises(ConfigError, match=told):
         MCPServer(server, **options)
 
@@ -60,14 +60,14 @@ def test_logins_that_cannot_be(server, options, told):
         ({"client_metadata_url": "https://example.com/"}, "takes an https address"),
     ],
 )
-def test_terms_that_cannot_be(options, told):
-    """A secret without the server that it is a secret of is refused, and so is what is no document."""
+def test_invalid_login_settings(options, told):
+    """A secret without its issuer, or an invalid metadata URL, raises a ConfigError."""
     with pytest.raises(ConfigError, match=told):
         Login(**options)
 
 
 def test_secrets_are_not_shown():
-    """No representation shows a secret, nor a command what stands behind a question mark."""
+    """Secrets do not appear in representations, nor an address's query in the login command."""
     login = Login(client_id="us", client_secret="tulip-secret", issuer="https://login.example.com")
     assert "tulip" not in f"{login} {PROGRAM} {with_login(target_of(URL), PROGRAM)}"
     assert command(target_of(f"{URL}?key=tulip")) == f"agentkit mcp login {URL}"

@@ -39,7 +39,7 @@ def test_tools_of_a_command(plain):
 
 
 def test_bad_arguments_do_not_reach_the_server(plain):
-    """Arguments that do not fit the server's schema are refused here."""
+    """Arguments that violate the server's schema are rejected before the call."""
     with pytest.raises(BadArguments, match="'text' is missing"):
         named(plain, "echo")()
     assert named(plain, "echo").invoke({}).status == "failed"
@@ -56,8 +56,8 @@ def test_awaiting(plain):
     assert asyncio.run(together()) == (["0", "1", "2", "3", "4"], "directly")
 
 
-def test_an_agent_uses_a_server(plain):
-    """A server stands among an agent's tools; a call is asked about, since nobody has told its level."""
+def test_agent_uses_a_server(plain):
+    """An agent can use a server as a tool source, and calls without a level need approval."""
     asked = []
 
     def approve(request):
@@ -71,7 +71,7 @@ def test_an_agent_uses_a_server(plain):
 
 
 def test_nobody_to_ask(plain):
-    """Without a level and without an approver no tool of a server is used."""
+    """Without a level and an approver, calls to a server are denied."""
     agent = Agent("helper", [plain], llm=ScriptedLLM(call("echo", text="hello"), "I may not."))
     result = agent.run("What does it say?")
     assert [each.result.status for each in result.tool_calls] == ["denied"]
@@ -86,8 +86,8 @@ def test_an_agent_awaits(foreign):
     server.close()
 
 
-def test_levels_are_told_here(foreign, words):
-    """The level of a tool is what the program says, for all tools or by name, never what the server says."""
+def test_levels_are_set_by_the_program(foreign, words):
+    """Tool levels are set by the program, for all tools or by name, and not by the server."""
     with MCPServer(words, level={"echo": "safe", "wait": "network"}) as server:
         levels = {tool.remote_name: tool.level for tool in server}
         assert (levels["echo"], levels["wait"], levels["crash"]) == (0, 1, 2)
@@ -100,7 +100,7 @@ def test_levels_are_told_here(foreign, words):
 
 
 def test_a_level_for_no_tool(foreign):
-    """A level for a tool that the server does not have is refused, and its tools are named."""
+    """A level for a tool that the server does not have raises an error that lists its tools."""
     with (
         MCPServer(foreign, level={"sum": "safe"}) as server,
         pytest.raises(ConfigError, match=r"has no tool 'sum', .* Its tools: add"),
@@ -110,8 +110,8 @@ def test_a_level_for_no_tool(foreign):
         MCPServer(foreign, level="harmless")
 
 
-def test_labels_can_be_told(foreign):
-    """What results may hold can be told; that strangers wrote them cannot be denied."""
+def test_untrusted_label_cannot_be_removed(foreign):
+    """Labels can be set, but the untrusted label cannot be removed."""
     with MCPServer(foreign, labels=()) as server:
         assert named(server, "add").labels == {Label.UNTRUSTED}
 
@@ -128,16 +128,16 @@ def test_names_of_ours_are_prefixed(plain, words):
         assert named(server, "disk_echo")(text="hello") == "hello"
 
 
-def test_names_of_others_are_prefixed(foreign):
-    """Where a name is taken by a tool of another process, the server's tool carries its server's name from then on."""
+def test_taken_names_are_prefixed(foreign):
+    """A tool whose name is taken gets its server's prefix and keeps it from then on."""
     with MCPServer(foreign, "sums") as server:
         assert server.tools.names == ("add",)
         assert server.beside(["add"]).names == ("sums_add",)
         assert server.tools.names == ("sums_add",)
 
 
-def test_how_a_server_is_reached(words, foreign, tmp_path):
-    """A server tells how it is reached, and whether what was accepted of it is kept, without being connected."""
+def test_target_is_known_without_a_connection(words, foreign, tmp_path):
+    """The target and the pinning of a server are available without a connection."""
     local = MCPServer(words, folder=tmp_path)
     assert (local.target.words, local.target.folder, local.target.url) == (tuple(words), str(tmp_path), "")
     assert MCPServer("https://tools.example.com/mcp").target.url == "https://tools.example.com/mcp"
@@ -157,8 +157,8 @@ def test_several_servers(words, foreign):
         server.close()
 
 
-def test_a_server_that_is_none(tmp_path):
-    """A server that cannot be started or reached is told when it is first needed, with what it wrote."""
+def test_unreachable_server(tmp_path):
+    """A server that cannot be started or reached raises a ConfigError on first use."""
     for server, told in (
         ("/nowhere/server", "/nowhere/server"),
         ([sys.executable, "-c", "import sys; sys.exit('no key')"], "no key"),
@@ -196,14 +196,14 @@ def test_the_folder_of_a_server(words, tmp_path):
 
 
 def test_results_are_bounded(words):
-    """A model is told as much of a result as it may read."""
+    """Results are truncated to the maximum length."""
     with MCPServer(words, max_chars=200) as server:
         result = named(server, "echo").invoke({"text": "x" * 10_000})
     assert (len(result.content) <= 200, result.status) == (True, "truncated")
 
 
-def test_a_call_that_takes_too_long(words, heard):
-    """A call that takes too long fails, and the server is told to stop."""
+def test_call_times_out(words, heard):
+    """A call that exceeds the timeout fails, and the server is told to cancel it."""
     with MCPServer(words, timeout_seconds=0.3) as server:
         with pytest.raises(ToolTimeout, match=r"0\.3 seconds"):
             named(server, "wait")()
@@ -225,8 +225,8 @@ def test_a_call_that_is_cancelled(plain, heard):
     heard("notifications/cancelled")
 
 
-def test_a_crash_is_told_and_mended(plain, process_of, is_alive):
-    """A server that dies fails the call, which is not repeated, and is started again for the next one."""
+def test_crashed_server_is_restarted(plain, process_of, is_alive):
+    """A server crash fails the call without a retry, and the next call restarts the server."""
     with pytest.raises(ToolError, match=r"ended before it answered. It wrote: I fall"):
         plain.call("crash")
     assert plain.call("echo", text="again") == "again"
@@ -237,7 +237,7 @@ def test_a_crash_is_told_and_mended(plain, process_of, is_alive):
 
 
 def awaited_again(server):
-    """The next answer of a server that was killed, which may not have been noticed at once."""
+    """Return the next answer of a killed server, with one retry in case its end was not noticed yet."""
     try:
         return server.call("echo", text="again")
     except ToolError:
@@ -256,8 +256,8 @@ def test_a_server_that_comes_back_otherwise(plain, offer):
     assert echo.invoke({"text": "hello"}).content == "hello"  # whoever calls directly has said yes
 
 
-def test_a_flood_is_stopped(plain):
-    """A server that writes more than anybody could hold is ended, and said so."""
+def test_oversized_message_stops_the_server(plain):
+    """A server that sends an oversized message is stopped, and the error says so."""
     with pytest.raises(ToolError, match="longer than"):
         plain.call("flood")
     assert plain.call("echo", text="again") == "again"
@@ -273,7 +273,7 @@ def test_closing_ends_the_process(plain, words, process_of, is_alive, eventually
 
 
 def test_a_stubborn_server_ends(words, process_of, is_alive, eventually):
-    """A server that does not end when it should is ended."""
+    """A server that does not stop on request is killed."""
     server = MCPServer([*words, "stubborn"])
     assert len(server) == 10
     process = process_of()
@@ -281,8 +281,8 @@ def test_a_stubborn_server_ends(words, process_of, is_alive, eventually):
     eventually(lambda: not is_alive(process))
 
 
-def test_nobody_needs_it_any_more(words, process_of, is_alive, eventually):
-    """The last one who needs a server lets go of it; a tool is one who needs it."""
+def test_unused_server_is_stopped(words, process_of, is_alive, eventually):
+    """A server is stopped when its last user is garbage-collected; a tool is a user."""
     echo = named(MCPServer(words), "echo")
     process = process_of()
     gc.collect()
@@ -292,8 +292,8 @@ def test_nobody_needs_it_any_more(words, process_of, is_alive, eventually):
     eventually(lambda: not is_alive(process))
 
 
-def test_nobody_holds_it_any_more_says_its_own_thread(words, process_of, is_alive, eventually):
-    """A server whose last user is collected in the very thread that talks to it is let go, and the thread ends."""
+def test_server_collected_in_its_own_thread_is_stopped(words, process_of, is_alive, eventually):
+    """A server that is collected in its own connection thread is stopped, and the thread ends."""
     server = MCPServer(words, "lonely")
     server.call("echo", text="hello")
     process = process_of()
@@ -310,7 +310,7 @@ def test_nobody_holds_it_any_more_says_its_own_thread(words, process_of, is_aliv
 
 
 async def collecting():
-    """Collect what nobody holds, a little later."""
+    """Run the garbage collector a little later."""
     asyncio.get_running_loop().call_later(0.2, gc.collect)
 
 
@@ -333,8 +333,8 @@ def test_the_program_ends(words, end, process_of, is_alive, eventually):
     eventually(lambda: not is_alive(process))
 
 
-def test_a_forked_child_has_its_own(plain):
-    """A forked child has a connection of its own, and leaves its parent's alone."""
+def test_forked_child_has_its_own_connection(plain):
+    """A forked child uses its own connection and leaves its parent's intact."""
     assert plain.call("echo", text="parent") == "parent"
     reading, writing = os.pipe()
     child = os.fork()
@@ -357,8 +357,8 @@ def test_a_copy_has_its_own(plain):
     copy.server.close()
 
 
-def test_progress_is_heard(foreign):
-    """Whoever wants to hears how far a call is."""
+def test_progress_is_reported(foreign):
+    """Progress of a call is passed to `on_progress`."""
     from mcp.server.mcpserver import Context
 
     @foreign.tool()
@@ -374,8 +374,8 @@ def test_progress_is_heard(foreign):
     assert heard == [("count", 1.0, 2.0, "at 1"), ("count", 2.0, 2.0, "at 2")]
 
 
-def test_a_server_that_has_changed(words, offer):
-    """A tool that has changed is told to a model as it was accepted, and asked about until somebody accepts it."""
+def test_changed_server(words, offer):
+    """A changed tool keeps its accepted description and needs approval until the change is accepted."""
     offer(look="Looks.", away="Goes away.")
     with MCPServer(words) as server:
         assert server.changes == ()
@@ -455,8 +455,8 @@ def test_a_change_of_the_newer_protocol(foreign, tmp_path, eventually):
         assert server.tools.names == ("add", "renew")
 
 
-def test_pins_in_a_folder_of_ones_own(foreign, tmp_path):
-    """What is accepted is kept where one likes; a server of the program's own is pinned only then."""
+def test_custom_pins_folder(foreign, tmp_path):
+    """Pins can be stored in a given folder; an in-process server is pinned only with one."""
     with MCPServer(foreign, pins=tmp_path / "pins") as server:
         assert server.definitions[0].name == "add"
         assert len([*(tmp_path / "pins").iterdir()]) == 1
@@ -470,8 +470,8 @@ def test_a_server_names_itself(plain):
     assert repr(plain) == "MCPServer('plain')"
 
 
-def test_a_tool_that_fails(foreign):
-    """What a server calls a failure is one, with its words."""
+def test_failing_tool(foreign):
+    """A failed call raises a ToolError with the server's message."""
 
     @foreign.tool()
     def fail() -> str:
@@ -501,13 +501,13 @@ def test_a_tool_that_is_not_there(foreign):
             server.again("sum")
 
 
-def test_nobody_listens_any_more():
-    """What a server says when nobody needs it any more is let go."""
+def test_notification_without_a_listener():
+    """A notification without a listener is ignored."""
     assert _notify(None, ()) is None
 
 
-def test_names_that_two_servers_make_fit(tmp_path):
-    """Tools whose names are the same only here are told apart, too."""
+def test_converted_names_are_prefixed(tmp_path):
+    """Tools whose names become equal after conversion are prefixed with their servers' names."""
     servers = []
     for name in ("one", "two"):
         own = ForeignServer(name)
@@ -519,7 +519,7 @@ def test_names_that_two_servers_make_fit(tmp_path):
 
 
 def test_a_tool_that_cannot_be_used(words, tmp_path):
-    """A tool whose schema is none is left out and named with what is wrong; the others are used."""
+    """A tool with an invalid schema is listed as unusable with the reason; the others are used."""
     odd = {"name": "odd", "inputSchema": {"type": "object", "properties": {"a": {"type": "file"}}}}
     good = {"name": "echo", "inputSchema": {"type": "object"}}
     (tmp_path / "tools.json").write_text(json.dumps([odd, good]))
@@ -558,7 +558,7 @@ OBJECT = {"type": "object"}
     ],
 )
 def test_one_invalid_tool_does_not_hide_the_others(words, tmp_path, odd, reason):
-    """A tool whose definition violates the protocol is left out by name, with the fault; the others are used."""
+    """A tool that violates the protocol is listed as unusable with the reason; the others are used."""
     good = {"name": "echo", "inputSchema": OBJECT}
     (tmp_path / "tools.json").write_text(json.dumps([odd, good]))
     with MCPServer(words, level={"odd": "safe", "echo": "safe"}) as server:

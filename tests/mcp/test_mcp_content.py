@@ -53,7 +53,7 @@ UNHEARD = SimpleNamespace(type="audio", mime_type="audio/midi", data="TVRoZA==")
     ],
 )
 def test_contents_of_a_resource(contents, value):
-    """A text is told as it is, a picture told by its data, other data are named; of several, each by its URI."""
+    """Text, images and PDFs of a resource are returned; other data is named, and several parts have their URI."""
     assert contents_of(contents) == value
 
 
@@ -74,12 +74,12 @@ def test_contents_of_a_resource(contents, value):
     ],
 )
 def test_messages_of_a_prompt(messages, value):
-    """A prompt is one text, or texts and pictures; who says what is named only where a model is among them."""
+    """A prompt is a string or a list of parts, with roles only if it has model messages."""
     assert prompt_of(messages) == value
 
 
 def test_listing():
-    """What there is to read is told a line each, and templates are told from what can be read as it is."""
+    """Resources and templates are listed as one JSON object per line."""
     lines = listing(
         [
             Resource("notes://a", "a", "The first.", "text/plain"),
@@ -94,7 +94,7 @@ def test_listing():
 
 
 def test_arguments_of_a_prompt():
-    """A prompt's arguments are texts; what is none is told as JSON, and refused where it has none."""
+    """Prompt arguments that are not strings are encoded as JSON, or raise a TypeError."""
     assert written({"city": "Huế", "days": 3, "is_dry": True}) == {"city": "Huế", "days": "3", "is_dry": "true"}
     with pytest.raises(TypeError, match="not JSON serializable"):
         written({"city": object()})

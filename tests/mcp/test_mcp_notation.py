@@ -21,7 +21,7 @@ HERE = Path("/work/project/.vscode/mcp.json")
     ],
 )
 def test_lists(text):
-    """Servers stand under either name, among other things, with comments and commas as editors allow them."""
+    """Servers are listed under either key; comments and trailing commas are allowed."""
     assert entries(text) == {"a": {"command": "//x, }"}}
 
 
@@ -43,8 +43,8 @@ def test_lists(text):
         ('{"servers": {"a": {"url": "x", "url": "tulip"}}}', "'url' occurs twice"),
     ],
 )
-def test_what_is_no_list(text, told):
-    """What is none is refused, and nothing of it quoted that might be a key."""
+def test_invalid_lists(text, told):
+    """An invalid list raises an error that quotes no values."""
     with pytest.raises(ConfigError, match=told) as caught:
         entries(text)
     assert "tulip" not in str(caught.value)
@@ -67,8 +67,8 @@ def test_what_is_no_list(text, told):
         (["${KEY}", {"a": "${KEY}"}, 3], ["tulip", {"a": "tulip"}, 3]),
     ],
 )
-def test_places(text, filled):
-    """Places stand for variables, with a text for where there is none, and for folders; nothing is filled in twice."""
+def test_placeholders(text, filled):
+    """Placeholders for variables and folders are replaced once, with an optional default."""
     assert ConfigVariables(HERE, {"KEY": "tulip", "OTHER": "${KEY}"}).filled(text) == filled
     assert ConfigVariables(HERE, {"OTHER": "${KEY}"}).filled("${OTHER}") == "${KEY}"
 
@@ -83,8 +83,8 @@ def test_places(text, filled):
         ("${}", "is unknown"),
     ],
 )
-def test_places_that_cannot_be_filled(text, told):
-    """What stands for nothing here is refused, and not sent as it is or as nothing."""
+def test_unknown_placeholders(text, told):
+    """An unset or unknown placeholder raises a ConfigError."""
     with pytest.raises(ConfigError, match=told):
         ConfigVariables(HERE, {}).filled([text])
 

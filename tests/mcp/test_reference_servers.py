@@ -104,7 +104,7 @@ def test_a_tool_is_called_as_a_task(everything):
 
 
 def test_progress_and_contents(everything):
-    """Progress is reported as it is made; pictures, resources and prompts can be read."""
+    """Progress is reported, and images, resources and prompts can be read."""
     everything.call("trigger-long-running-operation", duration=0.2, steps=2)
     assert [(done, total) for tool, done, total, _ in everything.heard if tool.startswith("trigger-long")] == [
         (1, 2),

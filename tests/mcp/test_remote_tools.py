@@ -15,12 +15,12 @@ BOUNDS = Bounds(SafetyLevel.SAFE, 1_000, frozenset())
 
 
 def told(description, schema):
-    """The tool that a server describes so."""
+    """Return the tool for a server's description and schema."""
     return RemoteTool(SimpleNamespace(name="far"), "book", "book", Definition("book", description, schema), BOUNDS)
 
 
-def test_nothing_is_hidden_in_texts():
-    """Characters that nobody sees are told as escapes, in the description and in all that a schema says."""
+def test_invisible_characters_are_escaped():
+    """Invisible characters in the description and schema texts are escaped."""
     city = {"type": "string", "description": HIDDEN, "title": HIDDEN}
     schema = {
         "type": "object",
@@ -33,8 +33,8 @@ def test_nothing_is_hidden_in_texts():
     assert "\\u{202e}back" in tool.description
 
 
-def test_values_stay_as_they_are():
-    """What a model must write, and a server compares, is not changed."""
+def test_schema_values_are_unchanged():
+    """Values that the server compares, such as those of an enum, are not changed."""
     schema = {"type": "object", "properties": {"a": {"enum": ["\u200b", "b"], "pattern": "\u200b", "const": HIDDEN}}}
     assert told("", schema).parameters["properties"]["a"]["enum"] == ["\u200b", "b"]
 
@@ -50,7 +50,7 @@ def test_values_stay_as_they_are():
         ({"type": "object", "properties": {"a": {"enum": [{1, 2}]}}}, "not a valid JSON schema"),
     ],
 )
-def test_a_schema_that_no_model_could_be_told(schema, reason):
-    """A schema without bounds is none, and the tool is left out."""
+def test_invalid_schema(schema, reason):
+    """A schema that is too long or not valid JSON Schema raises a ConfigError."""
     with pytest.raises(ConfigError, match=reason):
         told("", schema)

@@ -45,7 +45,7 @@ def read_all() -> str:
 
 
 def asked(server, name, arguments=None, mode="auto", **options):
-    """What the package's own client gets for a call."""
+    """Return the MCP client's result of a call."""
 
     async def ask():
         async with Client(server.protocol_server(), mode=mode, **options) as client:
@@ -60,8 +60,8 @@ def text(result):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_tools_are_offered(mode):
-    """A client is told names, descriptions and schemas as a model is, and what the levels mean."""
+def test_tools_are_listed(mode):
+    """Tools are listed with names, descriptions, schemas and annotations for their levels."""
 
     async def ask():
         async with Client(ToolServer([core_tools, web_tools, strike]).protocol_server(), mode=mode) as client:
@@ -78,7 +78,7 @@ def test_tools_are_offered(mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_calls_are_answered(mode):
-    """A call is answered with what a model would be told, and with what was decided."""
+    """A call returns the tool's result and the decision."""
     result = asked(ToolServer(core_tools), "calculator", {"expression": "6 * 7"}, mode)
     assert json.loads(text(result))["result"] == 42
     assert not result.is_error
@@ -94,8 +94,8 @@ def test_calls_are_answered(mode):
         ("read_file", {"path": "../../etc/passwd"}, "outside"),
     ],
 )
-def test_what_is_refused(name, arguments, told, tmp_path):
-    """Bad arguments and calls that the judge does not allow are results with an error, and nothing is run."""
+def test_refused_calls(name, arguments, told, tmp_path):
+    """Invalid arguments and calls that are not allowed return an error and do not run."""
     server = ToolServer([core_tools, file_tools, strike], workspace=tmp_path, safety="network")
     result = asked(server, name, arguments)
     assert result.is_error
@@ -146,8 +146,8 @@ def raises(request):
         (lambda _: {"whom": "him"}, "has no parameter 'whom'"),
     ],
 )
-def test_an_approver_is_asked(approve, told):
-    """An approver of the program's own is asked as in a run; what it cannot do here is a no."""
+def test_approver_decides(approve, told):
+    """The program's approver decides about a call; an unusable answer is a refusal."""
     result = asked(ToolServer([strike], approve=approve), "strike", {"what": "him"})
     assert told in text(result)
     assert result.is_error is not told.startswith("struck")
@@ -187,8 +187,8 @@ def test_a_client_that_cannot_ask(mode):
     )
 
 
-def test_an_answer_to_another_question():
-    """An answer that was given for another call is asked for anew."""
+def test_approval_for_another_call_is_not_used():
+    """An approval given for another call is requested again."""
 
     async def ask():
         async def answer(context, params):
@@ -205,8 +205,8 @@ def test_an_answer_to_another_question():
     assert asyncio.run(ask()).result_type == "input_required"
 
 
-def test_what_was_read_counts():
-    """When a client has read strangers' text and private data, a call that could carry it out is asked about."""
+def test_flow_rule_applies_to_clients():
+    """After a client has read untrusted text and private data, an outgoing call needs approval."""
     server = ToolServer([read_all, web_tools])
     assert text(asked(server, "read_all")) == "read"
     result = asked(server, "fetch_url", {"url": "https://example.com"})
@@ -214,8 +214,8 @@ def test_what_was_read_counts():
     assert result.is_error
 
 
-def test_what_was_read_is_never_forgotten():
-    """No number of calls, by whatever names, makes a server forget that private data and strangers' text were read."""
+def test_labels_are_kept_after_many_calls():
+    """The labels of what a client has read are kept after any number of calls."""
 
     async def ask():
         server = ToolServer([read_all, core_tools, web_tools])
@@ -227,8 +227,8 @@ def test_what_was_read_is_never_forgotten():
     assert asyncio.run(ask()).decision.rule == "flow"
 
 
-def test_question_keeps_nobody_waiting():
-    """While a person is asked about a call, other calls are made."""
+def test_other_calls_run_during_an_approval():
+    """Other calls are answered while a call waits for approval."""
 
     async def ask():
         is_asked, may_answer = asyncio.Event(), asyncio.Event()
@@ -249,15 +249,15 @@ def test_question_keeps_nobody_waiting():
     assert (other.value["result"], struck.value) == (42, "struck him")
 
 
-def test_what_no_approver_is():
-    """An approver is a function, or the client."""
+def test_invalid_approver():
+    """An approver that is neither a function nor "client" raises a ConfigError."""
     with pytest.raises(ConfigError, match='or "client"'):
         ToolServer(core_tools, approve="me")
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_progress(mode):
-    """A client that wants to know is told that its call is running."""
+    """A client with a progress callback is notified that its call is running."""
     heard = []
 
     async def ask():
@@ -363,7 +363,7 @@ def posted(url, padding=0, **headers):
 
 
 def test_over_http():
-    """Over HTTP nobody is answered without the token, under a stranger's name, or from a stranger's page."""
+    """HTTP requests with a wrong token, host or origin, or that are too large, are rejected."""
     with over_http() as url:
         with MCPServer(url, "ours", token=TOKEN, level="safe") as server:
             assert json.loads(server.call("calculator", expression="6 * 7"))["result"] == 42
@@ -396,8 +396,8 @@ def test_a_server_that_was_restarted():
         process.send_signal(signal.SIGINT)
 
 
-def test_an_address_that_is_taken():
-    """An address that cannot be opened, and one that others reach without a token, are refused."""
+def test_invalid_addresses():
+    """An address in use, or a public one without a token, raises a ConfigError."""
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigError, match="Nothing can listen"):
         serve(core_tools, http=Address(port=taken.getsockname()[1]))
     with pytest.raises(ConfigError, match="can be reached by other machines"):
@@ -413,8 +413,8 @@ def test_an_address_that_is_taken():
         (Policy("SAFE"), [], ["safety-level"]),
     ],
 )
-def test_agents_within_are_bound_by_the_server(policy, made, rules):
-    """What an agent that is served as a tool wants to do is judged by the server's policy too, and its person asked."""
+def test_served_agents_are_bound_by_the_server(policy, made, rules):
+    """Calls of an agent that is served as a tool are also judged by the server's policy."""
     found, questions = [], []
 
     def strike(what: str) -> None:
@@ -435,12 +435,12 @@ def test_agents_within_are_bound_by_the_server(policy, made, rules):
 
 
 def judged_as_safe(_arguments):
-    """Judges that nothing can happen but what the level says."""
+    """Allow every call, so that only the level applies."""
     return Decision(Verdict.ALLOW, "harmless", "It is harmless.")
 
 
-def test_agents_within_know_what_clients_have_read():
-    """A request of a client that has read both kinds is no person's own words: what an agent sends is asked about."""
+def test_served_agents_inherit_client_labels():
+    """An agent that is served as a tool inherits the labels of what the client has read."""
     sent = []
 
     def post(to: str) -> None:
@@ -460,8 +460,8 @@ def test_agents_within_know_what_clients_have_read():
     assert sent == []
 
 
-def test_approver_changes_nothing_that_runs():
-    """An approver that tidies up what it is shown has not changed the call: what runs is what was judged."""
+def test_approver_cannot_modify_the_call():
+    """An approver that modifies the arguments it receives does not change the call."""
     made = []
 
     def post(to: list[str]) -> None:
@@ -650,8 +650,8 @@ def test_a_client_that_has_neither_person_nor_model():
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_resource_that_changes(mode):
-    """A client that subscribes to a resource is told when its content has changed, and no longer after that."""
+def test_resource_subscription(mode):
+    """A client is notified when a resource changes, until it unsubscribes."""
     texts = ["one"]
     server = ToolServer([], resources={"notes://now": Tool(lambda: texts[-1], "now", "What is now.")})
 

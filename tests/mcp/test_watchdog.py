@@ -18,7 +18,7 @@ sys.exit(main(sys.argv[2:], most_line_bytes=100_000, grace_seconds=float(sys.arg
 
 @pytest.fixture
 def keep():
-    """Start a command behind its keeper, which gives it this long to end by itself."""
+    """Return a function that starts a command with its watchdog and a grace period."""
     started = []
 
     def start(*command, grace_seconds=5.0):
@@ -35,30 +35,30 @@ def keep():
             pipe.close()
 
 
-def test_bytes_are_handed_on(keep):
-    """What is written reaches the server, what it answers comes back, and its exit code is the keeper's."""
+def test_bytes_are_passed_through(keep):
+    """Input and output are passed through, and the exit code is the server's."""
     keeper = keep("bash", "-c", "cat; echo trouble >&2; exit 7")
     out, err = keeper.communicate(b"one\ntwo\n")
     assert (out, err, keeper.returncode) == (b"one\ntwo\n", b"trouble\n", 7)
 
 
-def test_a_command_that_is_not_there(keep):
-    """A command that cannot be started is told with its name."""
+def test_missing_command(keep):
+    """A command that cannot be started is reported by name."""
     keeper = keep("/nowhere/server")
     _, err = keeper.communicate()
     assert b"/nowhere/server" in err
     assert keeper.returncode == NOT_STARTED
 
 
-def test_a_server_that_does_not_end_is_ended(keep):
-    """A server that goes on when its input has ended is killed after its grace."""
+def test_server_is_killed_after_the_grace_period(keep):
+    """A server that keeps running after its input has ended is killed after the grace period."""
     keeper = keep("bash", "-c", "trap '' TERM; while :; do sleep 1; done", grace_seconds=0.1)
     keeper.communicate()
     assert keeper.returncode == -signal.SIGKILL % 256
 
 
-def test_what_a_server_started_ends_with_it(keep, is_alive, eventually):
-    """Also what a server has started in a session of its own ends with it."""
+def test_child_processes_end_with_the_server(keep, is_alive, eventually):
+    """Processes that a server has started in another session end with it."""
     keeper = keep("bash", "-c", "setsid sleep 1000 & echo $!; read line")
     child = int(keeper.stdout.readline())
     assert is_alive(child)
@@ -66,8 +66,8 @@ def test_what_a_server_started_ends_with_it(keep, is_alive, eventually):
     eventually(lambda: not is_alive(child))
 
 
-def test_what_a_server_leaves_behind_ends(keep, is_alive, eventually):
-    """What still runs, and holds the output open, when a server has ended is ended."""
+def test_background_process_is_ended(keep, is_alive, eventually):
+    """A background process that a server leaves behind is ended."""
     keeper = keep("bash", "-c", "sleep 1000 & echo $!")
     child = int(keeper.stdout.readline())
     assert keeper.wait(60) == 0
@@ -93,8 +93,8 @@ def test_a_killed_parent_takes_its_server_along(keep, is_alive, eventually, tmp_
     eventually(lambda: not is_alive(pid))
 
 
-def test_a_message_too_long_ends_the_server(keep):
-    """A server that writes a message which nobody could hold is ended, and the reason is told."""
+def test_oversized_message_ends_the_server(keep):
+    """A message that is too long ends the server, and the reason is reported."""
     keeper = keep("bash", "-c", "echo short; head -c 200000 /dev/zero; sleep 1000")
     out, err = keeper.communicate()
     assert out.startswith(b"short\n")
@@ -109,16 +109,16 @@ def test_many_short_messages(keep):
     assert (len(out), keeper.returncode) == (20 * 50_001, 0)
 
 
-def test_a_server_that_reads_nothing(keep):
-    """What a server does not read any more is lost, and what it writes is not."""
+def test_server_that_reads_nothing(keep):
+    """Input that a server does not read is dropped, and its output is still passed on."""
     keeper = keep("bash", "-c", "exec <&-; echo closed; sleep 0.2; echo still there")
     assert keeper.stdout.readline() == b"closed\n"
     out, _ = keeper.communicate(b"x" * 1_000_000)
     assert out == b"still there\n"
 
 
-def test_nobody_reads(keep):
-    """A server whose answers nobody reads any more ends with its input."""
+def test_server_whose_output_is_not_read(keep):
+    """A server whose output is not read ends with its input."""
     keeper = keep("bash", "-c", "read line; echo nobody; exit 3")
     keeper.stdout.close()
     keeper.stdin.write(b"\n")

@@ -31,7 +31,7 @@ def protected_modules():
 
 
 def test_every_dependency_has_its_importers_named():
-    """A contract names the only importers of each third-party package."""
+    """Import contracts name the only importers of each third-party package."""
     providers = packages_distributions()
     covered = {name.replace("_", "-").lower() for module in protected_modules() for name in providers[module]}
     missing = sorted(required_distributions() - covered)
@@ -39,14 +39,14 @@ def test_every_dependency_has_its_importers_named():
 
 
 def test_developers_have_every_extra():
-    """The extra `dev` installs all others, so that no test is passed over for want of a package."""
+    """The `dev` extra installs all other extras, so that no test is skipped for a missing package."""
     extras = SETTINGS["project"]["optional-dependencies"]
     taken = re.search(r"\[(.+)\]", extras["dev"][0])[1].split(",")
     assert sorted({*extras} - {"dev", *taken}) == [], "Name these in the first line of dev in pyproject.toml"
 
 
 def test_every_folder_of_the_package_is_in_a_layer():
-    """The layers are exhaustive, and contracts ignore only the imports by which the package declares its names."""
+    """The layers are exhaustive, and no contract ignores an import."""
     contracts = SETTINGS["tool"]["importlinter"]["contracts"]
     layers = next(contract for contract in contracts if contract["type"] == "layers")
     assert layers["exhaustive"] is True
@@ -54,8 +54,8 @@ def test_every_folder_of_the_package_is_in_a_layer():
     assert "exclude_type_checking_imports" not in SETTINGS["tool"]["importlinter"]
 
 
-def test_guide_draws_the_layers_as_they_are():
-    """The layers drawn in CONTRIBUTING.md are those of the contract."""
+def test_guide_matches_the_layers():
+    """The layers drawn in CONTRIBUTING.md match the contract."""
     contracts = SETTINGS["tool"]["importlinter"]["contracts"]
     layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
     drawn = "```text\n" + "\n".join(layers) + "\n```"

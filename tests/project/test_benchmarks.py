@@ -36,8 +36,8 @@ def floors(*names):
     return [library for library in FLOORS if library.name in names]
 
 
-def test_the_command_tells_figures_and_tables(tmp_path):
-    """`python -m benchmarks --quick` runs the cheapest scenarios once and writes the figures as JSON and Markdown."""
+def test_the_command_writes_figures_and_tables(tmp_path):
+    """`python -m benchmarks --quick` writes the figures as JSON and Markdown."""
     figures, page = tmp_path / "figures.json", tmp_path / "page.md"
     page.write_text(f"# A page\n\n{BEGIN}\nold figures\n{END}\n\nThe rest.\n", "utf-8")
     words = ("--quick", "--no-floors", "--scenarios", "chat", "direct", "--json", figures, "--markdown", page)
@@ -74,14 +74,14 @@ def test_deltas_are_counted(bench):
     assert [outcome.refusal for outcome in outcomes] == ["", ""]
 
 
-def test_what_a_library_lacks_is_told(bench):
+def test_a_missing_feature_is_listed(bench):
     """A library without a feature is listed with the reason."""
     (outcome,) = bench.compare(NAMED["concurrent"], floors("http.client"))
     assert (outcome.rounds, outcome.refusal) == ([], "http.client blocks")
 
 
-def test_a_result_that_was_not_sent_back_is_refused(bench):
-    """The server rejects a request without the results of its tool calls, and records it."""
+def test_a_missing_tool_result_is_rejected(bench):
+    """The server rejects and records a request without the results of its tool calls."""
     parts = urlsplit(bench.server.url("turns-2.width-2"))
     bench.server.tally()
     connection = HTTPConnection(parts.netloc)
@@ -113,8 +113,8 @@ def test_a_library_that_did_less_has_no_figure():
     assert "gave 3 instead of 2000" in why_not({"values": [3]}, wrong, NAMED["stream"], 1)
 
 
-def test_mcp_is_measured_beside_the_packages_own_client():
-    """MCP calls are measured with the SDK's client and with ours."""
+def test_mcp_is_compared_with_its_own_client():
+    """MCP calls are measured with the client of the `mcp` package and with agentkit."""
     *_, theirs, ours = own.tables("mcp", Namespace(quick=True))
     assert theirs.startswith("| the mcp package's `Client` | ")
     assert theirs.endswith(" | 1.00 |")
@@ -139,7 +139,7 @@ def test_ratios_are_of_the_same_round():
     ],
 )
 def test_figures_are_shown_in_the_unit_that_fits(value, unit, text):
-    """Times and sizes have a suitable unit and about three digits."""
+    """Times and sizes are formatted in a suitable unit with about three digits."""
     assert shown(value, unit) == text
 
 
@@ -170,8 +170,8 @@ def test_every_aim_has_a_scenario():
 
 
 @pytest.mark.parametrize("name", ["growth", "overheads"])
-def test_tables_of_costs_have_a_row_for_each_measure(name):
-    """Growth and overheads measure each of their rows, and state what it must cost."""
+def test_cost_tables_have_complete_rows(name):
+    """The cost tables have the same columns in every row."""
     rows = [line for line in own.tables(name, Namespace(quick=True)) if line.startswith("| ")]
     assert len(rows) > 6
     assert {len(row.split("|")) for row in rows} == {rows[0].count("|") + 1}

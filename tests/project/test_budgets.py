@@ -114,7 +114,7 @@ def test_functions_are_at_most_40_lines():
 
 
 def test_functions_take_at_most_six_arguments():
-    """A function takes at most six arguments; a constructor may take more by keyword only."""
+    """A function takes at most six arguments, except keyword-only arguments of a constructor."""
     counts = [
         (name_of(path), function.name, counted_arguments(function, owner))
         for path in MODULES
@@ -124,24 +124,24 @@ def test_functions_take_at_most_six_arguments():
 
 
 def test_folders_are_seen_by_the_contracts():
-    """Every folder has an `__init__.py`; without one the contracts on layers and cycles do not see it."""
+    """Every folder has an `__init__.py`, so that the contracts on layers and cycles include it."""
     folders = {path.parent for path in MODULES}
     assert [name_of(folder) for folder in folders if not (folder / "__init__.py").is_file()] == []
 
 
 def test_package_has_at_most_55_public_names():
-    """`agentkit` offers at most 55 names."""
+    """`agentkit` exports at most 55 names."""
     assert len(agentkit.__all__) <= 55
 
 
-def test_module_names_say_what_is_inside():
+def test_module_names_are_specific():
     """No module is called utils, helpers, common, base, misc, manager or handler."""
     words = {name_of(path): {*path.stem.split("_"), *path.parent.name.split("_")} for path in PYTHON_FILES}
     assert [name for name, used in words.items() if used & BANNED_NAMES] == []
 
 
-def test_modules_state_what_they_contain():
-    """Every module opens with a docstring that states what the module contains, and asks no question."""
+def test_modules_have_a_summary():
+    """Every module has a docstring whose summary is not a question."""
     summaries = {name_of(path): (ast.get_docstring(parse(path)) or "").split("\n\n")[0] for path in MODULES}
     assert [name for name, summary in summaries.items() if not summary or "?" in summary] == []
 
@@ -152,28 +152,28 @@ def test_ignores_are_few():
 
 
 def test_every_ignore_has_a_code_and_a_reason():
-    """A comment that silences a check names the code and says why."""
+    """A comment that disables a check contains a code and a reason."""
     unexplained = {
         place: text for place, text in comments_that_match(IGNORE).items() if not EXPLAINED_IGNORE.search(text)
     }
     assert unexplained == {}
 
 
-def test_budgets_cannot_be_silenced():
-    """No comment silences the rules on complexity, arguments, line length or banned imports."""
+def test_budgets_cannot_be_disabled():
+    """No comment disables the rules on complexity, arguments, line length or banned imports."""
     silenced = {place: set(re.findall(r"[A-Z]+\d+", text)) for place, text in comments_that_match(IGNORE).items()}
     assert {place: codes for place, codes in silenced.items() if codes & UNSUPPRESSIBLE} == {}
 
 
 def test_uncovered_lines_are_few_and_explained():
-    """At most ten places are excused from branch coverage, each with a reason."""
+    """At most ten places are excluded from branch coverage, each with a reason."""
     excused = comments_that_match(UNCOVERED)
     assert len(excused) <= 10
     assert {place: text for place, text in excused.items() if not EXPLAINED_UNCOVERED.search(text)} == {}
 
 
 def test_the_linter_keeps_the_budgets():
-    """The linter's own settings are the budgets: complexity 8, six positional arguments, lines of 120."""
+    """The linter is configured with the limits: complexity 8, six positional arguments, lines of 120."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["ruff"]
     lint = settings["lint"]
     assert (settings["line-length"], lint["mccabe"]["max-complexity"]) == (120, 8)
@@ -196,6 +196,6 @@ def test_the_linter_keeps_the_budgets():
     ],
 )
 def test_reading_of_ignores(text, explained):
-    """An ignore counts as explained when a code and some words follow it."""
+    """A comment that disables a check is explained if text follows its code."""
     assert IGNORE.search(text)
     assert bool(EXPLAINED_IGNORE.search(text)) is explained

@@ -27,7 +27,7 @@ def test_unreleased_comes_first():
 
 
 def test_every_section_is_a_version_with_its_date():
-    """Each further section is a version and the day of its release, newest first."""
+    """Each further section has a version and a release date, newest first."""
     assert len(re.findall(r"^## ", CHANGELOG, re.MULTILINE)) == len(versions())
     dates = [date for _, date in versions()[1:]]
     assert None not in dates
@@ -46,7 +46,7 @@ def test_no_heading_is_empty():
 
 
 def test_the_released_version_is_the_package_version():
-    """The newest released section, once there is one, is the version that the package and its code carry."""
+    """The newest released section, if any, has the version of the package."""
     package_version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     assert agentkit.__version__ == package_version
     released = [version for version, _ in versions() if version != "Unreleased"]

@@ -28,7 +28,7 @@ def rows(text):
 
 
 def test_records_have_at_most_forty_lines():
-    """A record has a status, a context, a decision and consequences, in at most forty lines."""
+    """A record has a status, context, decision and consequences in at most forty lines."""
     texts = {path.name: path.read_text("utf-8") for path in RECORDS}
     assert [name for name, text in texts.items() if len(text.splitlines()) > 40] == []
     headings = ["Context", "Decision", "Consequences"]
@@ -38,7 +38,7 @@ def test_records_have_at_most_forty_lines():
 
 
 def test_records_are_few_and_numbered():
-    """There are at most twenty records, numbered from 1 without a gap in their file names and titles."""
+    """There are at most twenty records, numbered consecutively from 1."""
     numbers = [int(path.name[:4]) for path in RECORDS]
     titles = [int(re.match(r"# (\d+)\. ", path.read_text("utf-8"))[1]) for path in RECORDS]
     assert numbers == titles == list(range(1, len(RECORDS) + 1)), "Give the newest record the next number"
@@ -52,7 +52,7 @@ def test_index_lists_every_record():
 
 
 def test_dependencies_are_explained():
-    """The page on dependencies has a row for each package, which names its licence."""
+    """The page on dependencies has a row with the licence of each package."""
     licensed = [
         " | ".join(row) for row in rows(DEPENDENCIES) if re.search("MIT|BSD|Apache|MPL|PSF|LGPL|ZPL", " ".join(row))
     ]
@@ -61,5 +61,5 @@ def test_dependencies_are_explained():
 
 
 def test_requested_packages_are_explained():
-    """The page on dependencies says which package is used in place of each that was requested, and why."""
+    """The page on dependencies explains which package replaces each requested one."""
     assert {row[0] for row in rows(DEPENDENCIES) if len(row) == 3} >= REQUESTED

@@ -53,5 +53,5 @@ def test_default_model_of_anthropic_is_served():
     [("old", True), ("old-2025-01-01", True), ("older", True), ("alias", True), ("current", False)],
 )
 def test_reading_of_the_notices(model, retires):
-    """A notice counts for every model that it names before its colon."""
+    """A notice applies to every model named before its colon."""
     assert (model in retiring_models(NOTICES)) is retires

@@ -254,7 +254,7 @@ def test_command_lines_exist(subtests):
 
 
 def test_links_lead_to_files():
-    """Every link to a file of the project finds it."""
+    """Every link to a file of the project exists."""
     links = [(page, match["target"].partition("#")[0]) for page in PAGES for match in LINK.finditer(page.read_text())]
     local = [(page, page.parent / target) for page, target in links if target and "://" not in target]
     assert [(page.name, path) for page, path in local if not path.exists() and path.parent != REFERENCE] == []
@@ -269,7 +269,7 @@ def anchors(page):
 
 
 def test_links_lead_to_headings():
-    """Every link to a place on a page finds a heading of that name."""
+    """Every link to a section matches a heading."""
     links = [
         (page, *match["target"].split("#"))
         for page in PAGES
@@ -288,7 +288,7 @@ def test_links_lead_to_headings():
 
 
 def test_readme_has_the_test_command():
-    """README.md marks the one line that installs and tests the project, and `.ci/run` runs that line."""
+    """README.md marks the line that installs and tests the project, and `.ci/run` runs it."""
     text = (ROOT / "README.md").read_text("utf-8")
     match = re.search(r"^<!-- test-command -->\n```sh\n(?P<line>.+)\n```$", text, re.MULTILINE)
     assert "pytest" in match["line"]
@@ -342,13 +342,13 @@ def test_reading_of_a_page():
     ],
 )
 def test_wrong_block_is_found(code, output, tmp_path):
-    """A block that fails, or prints other text than the page shows, fails its test."""
+    """A block that fails or prints other text than shown fails its test."""
     with pytest.raises(AssertionError):
         check(Block("page.md:1", "python", code, None, output), tmp_path)
 
 
-def test_block_that_leaves_the_model_unasked_is_found(tmp_path):
-    """A page may not script more turns of the model than its block takes."""
+def test_unused_model_turns_fail(tmp_path):
+    """A page with more scripted model turns than its block uses fails."""
     with pytest.raises(AssertionError):
         check(Block("page.md:1", "python", "print(1)", ["Nobody asks."], "1"), tmp_path)
 

@@ -54,12 +54,12 @@ def is_exception(name):
 
 
 def test_drawing_is_the_class_tree():
-    """The tree in the docstring of `agentkit.errors` is the tree of its classes."""
+    """The tree in the docstring of `agentkit.errors` matches its classes."""
     assert drawn_tree() == real_tree()
 
 
-def test_drawing_has_every_branch():
-    """Five branches answer who must act: the developer, the provider, the model, the caller, the operator."""
+def test_the_error_tree_has_every_branch():
+    """The error tree has five branches."""
     branches = [name for name, (parent, _) in drawn_tree().items() if parent == "AgentKitError"]
     assert branches == ["ConfigError", "ModelError", "ToolError", "RunError", "SessionError"]
 

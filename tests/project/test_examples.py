@@ -77,7 +77,7 @@ def run(start):
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_is_short_and_says_how_to_run_it(path):
-    """An example has at most forty lines, explains at its top how to run it, and names no model."""
+    """An example has at most forty lines, a usage comment at its top, and no model name."""
     text = path.read_text("utf-8")
     assert len(text.splitlines()) <= 40
     assert re.match(rf'""".+\n\n *(python|pytest) {path.name}', text)
@@ -85,7 +85,7 @@ def test_example_is_short_and_says_how_to_run_it(path):
 
 
 def test_there_are_ten_examples_and_all_are_listed():
-    """The page on the examples has a link to each of the ten programs."""
+    """The page on the examples links to each of the ten programs."""
     page = (ROOT / "docs" / "examples.md").read_text("utf-8")
     assert sorted(re.findall(r"\(\.\./examples/(\w+\.py)\)", page)) == [path.name for path in EXAMPLES]
     assert len(EXAMPLES) == 10
@@ -95,7 +95,7 @@ def test_there_are_ten_examples_and_all_are_listed():
     "name", [path.name for path in EXAMPLES if not path.name.startswith("test_")], ids=lambda name: name[:-3]
 )
 def test_without_a_key_a_program_says_what_to_do(name, run, here):
-    """Without a model a program exits with 1 and one line that names the variable to set."""
+    """Without a model a program exits with 1 and a line that names the variable to set."""
     (here / "note.txt").write_text("A lamp for 3 EUR")
     code, _, told = run(name, typed="name,born\nAn,1990\n")
     assert code == 1
@@ -108,8 +108,8 @@ def test_without_a_key_a_program_says_what_to_do(name, run, here):
     ["batch.py", "clean_csv.py", "extract_rows.py", "review_team.py", "summarise_folder.py"],
     ids=lambda name: name[:-3],
 )
-def test_missing_file_is_told(name, run):
-    """A missing file or folder is reported before a model is asked, without a traceback."""
+def test_a_missing_file_is_reported(name, run):
+    """A missing file is reported without a traceback before a model is called."""
     with FakeServer() as server:
         code, _, told = run(name, "nowhere", server=server)
     assert (code, "nowhere" in told, "Traceback" in told) == (1, True, False), told
@@ -142,7 +142,7 @@ class Web(BaseHTTPRequestHandler):
     """A search service and a page, on this machine."""
 
     def do_GET(self):
-        """Answer with what was found, or with the page."""
+        """Return the search results or the page."""
         address = f"http://127.0.0.1:{self.server.server_port}/page"
         found = {"results": [{"title": "Day length", "url": address, "content": "Plants and light"}]}
         is_search = self.path.startswith("/search")
@@ -156,7 +156,7 @@ class Web(BaseHTTPRequestHandler):
         self.wfile.write(body.encode())
 
     def log_message(self, *arguments):
-        """Log nothing."""
+        """Discard the message."""
 
 
 @pytest.fixture
@@ -168,8 +168,8 @@ def web():
         server.shutdown()
 
 
-def test_research_marks_what_was_never_opened(run, web):
-    """A statement names the page that was opened for it; unopened sources are marked."""
+def test_research_marks_sources_that_were_not_opened(run, web):
+    """Each statement has its source, and sources that were not opened are marked."""
     page, invented = f"http://{web}/page", f"http://{web}/other"
     findings = [{"statement": "They measure it.", "source": page}, {"statement": "They guess.", "source": invented}]
     lines = [call("web_search", query="plants flower"), call("fetch_url", url=page), json.dumps({"result": findings})]
@@ -183,7 +183,7 @@ def test_research_marks_what_was_never_opened(run, web):
 
 
 def test_research_opens_only_the_web_and_hosts_that_were_named(run, web):
-    """A page of an internal host is only read if the person has named the host."""
+    """A page on an internal host is only read if the person named the host."""
     line = json.dumps({"result": [{"statement": "Secrets.", "source": f"http://{web}/page"}]})
     with FakeServer(call("fetch_url", url=f"http://{web}/page"), line) as server:
         code, printed, _ = run("research.py", "What is inside?", server=server)
@@ -206,8 +206,8 @@ def clean(row):
 """
 
 
-def test_clean_csv_runs_the_code_of_the_model(run, tmp_path):
-    """Code of the model cleans each row, errors are returned to it, and the file is unchanged."""
+def test_clean_csv_runs_generated_code(run, tmp_path):
+    """Generated code cleans each row, errors are returned to the model, and the file is unchanged."""
     table = tmp_path / "people.csv"
     table.write_text(MESSY, "utf-8")
     wrong = "def clean(row):\n    return {'name': row['nmae'], 'born': ''}"
@@ -237,14 +237,14 @@ def test_clean_csv_takes_long_tables_from_standard_input(run):
 
 
 def test_clean_csv_without_rows_prints_nothing(run):
-    """A table without rows needs no cleaning."""
+    """A table without rows prints nothing."""
     with FakeServer("There is nothing to clean.") as server:
         code, printed, told = run("clean_csv.py", server=server, typed="name,born\n")
     assert (code, printed, told) == (0, "", "There is nothing to clean.\n")
 
 
-def test_clean_csv_code_reaches_no_file(run, tmp_path):
-    """Code that reads a file is refused, and the table is unchanged."""
+def test_clean_csv_code_cannot_read_files(run, tmp_path):
+    """Generated code cannot read files, and the table is unchanged."""
     secret = tmp_path / "secret.txt"
     secret.write_text("hunter2")
     spying = f"def clean(row):\n    return {{'a': open({str(secret)!r}).read()}}"
@@ -313,8 +313,8 @@ def answer_of(*rows):
     return json.dumps({"result": [dict(zip(names, row, strict=True)) for row in rows]})
 
 
-def test_extract_rows_gives_checked_rows(run, here):
-    """Rows of several texts come out in order; an invalid one goes back to the model."""
+def test_extract_rows_returns_valid_rows(run, here):
+    """Rows of several texts are printed in order, and an invalid one is returned to the model."""
     (here / "a.txt").write_text("taxi, third of March, 18.50 euros")
     (here / "b.txt").write_text("a museum on the fourth for 12 dollars")
     taxi, museum = ("2027-03-03", "taxi", "18.50", "EUR"), ("2027-03-04", "museum", "12.00", "USD")
@@ -342,8 +342,8 @@ def test_extract_rows_names_what_failed(run, here):
     assert told.startswith("b.txt: ")
 
 
-def test_review_team_reads_with_three_pairs_of_eyes(run, tmp_path):
-    """Three workers read the file, the supervisor receives all reviews, and usage is summed."""
+def test_review_team_combines_three_reviews(run, tmp_path):
+    """Three workers read the file, the supervisor receives all reviews, and usage is added up."""
     file = tmp_path / "sums.py"
     file.write_text(BUG)
     workers = ("safety_reviewer", "clarity_reviewer", "correctness_reviewer")
@@ -378,8 +378,8 @@ def test_chat_remembers_across_restarts(run):
     assert "I am An." not in sent(server.requests[2])
 
 
-def test_chat_goes_on_after_a_failure(run):
-    """A model failure is reported, and the chat continues."""
+def test_chat_continues_after_a_failure(run):
+    """A model error is reported and the chat continues."""
     with FakeServer(fail(400, "no such model"), "Here I am.") as server:
         code, printed, _ = run("chat_with_memory.py", server=server, typed="Hello?\nHello?\n")
     assert code == 0
@@ -387,8 +387,8 @@ def test_chat_goes_on_after_a_failure(run):
     assert "Here I am." in printed
 
 
-def test_chat_goes_on_with_what_was_cut_off(start, run):
-    """A chat that is killed during a request answers after a restart."""
+def test_chat_answers_an_interrupted_request(start, run):
+    """A chat that was killed during a request answers it after a restart."""
     asked = threading.Event()
 
     def begin(request):
@@ -409,8 +409,8 @@ def test_chat_goes_on_with_what_was_cut_off(start, run):
     assert "How far is the moon?" in sent(server.requests[0])
 
 
-def test_batch_asks_only_for_what_is_missing(run):
-    """A hundred texts get topics; a restarted batch only asks for those that failed."""
+def test_batch_only_requests_what_is_missing(run):
+    """A restarted batch only requests the topics that failed."""
 
     def topic(request):
         return json.dumps({"result": "numbers" if "cmath" in sent(request) else "other"})
@@ -459,8 +459,8 @@ def service(start, server):
     process.communicate(timeout=SECONDS)
 
 
-def test_service_keeps_conversations_apart_and_over_restarts(start):
-    """A conversation continues when its id is sent, also in a new process, and is isolated from others."""
+def test_service_separates_conversations_across_restarts(start):
+    """A conversation continues with its id, also in a new process, and is separate from others."""
     lines = (call("calculator", expression="0.17*2400"), "It is 408.", "Hello.", "Twice that is 816.")
     with FakeServer(*lines) as server:
         with service(start, server) as ask:
@@ -475,7 +475,7 @@ def test_service_keeps_conversations_apart_and_over_restarts(start):
 
 
 def test_service_serves_two_users_at_the_same_time(start):
-    """In a thousand requests of two users no word of one reaches the other's requests, and memory stays flat."""
+    """A thousand requests of two concurrent users are kept separate, and memory does not grow."""
     turns, conversations, sizes = 10, 50, []
 
     def user(word, ask):
@@ -503,8 +503,8 @@ def test_service_serves_two_users_at_the_same_time(start):
     assert max(sizes[-10:]) - min(sizes[10:20]) < 20_000_000
 
 
-def test_service_tells_failures_by_status(start):
-    """An invalid question returns 422; a model failure returns 502 with its reason."""
+def test_service_returns_a_status_for_failures(start):
+    """An invalid question returns 422, and a model error returns 502 with its reason."""
     with FakeServer(fail(400, "no such model")) as server, service(start, server) as ask:
         assert ask(question="x" * 10_001)[0] == ask(question=" ")[0] == 422
         assert ask(question="Hello?", conversation="../other")[0] == 422
@@ -529,13 +529,13 @@ def replayed(here, tmp_path):
 
 
 def test_replayed_needs_no_model(replayed):
-    """The recorded test passes without key and network."""
+    """The recorded test passes without a key or network."""
     done = replayed()
     assert (done.returncode, "2 passed" in done.stdout) == (0, True), done.stdout + done.stderr
 
 
 def test_replayed_notices_a_change(replayed, here):
-    """If the agent receives other text than was recorded, the test fails and shows the difference."""
+    """If the agent receives different input than recorded, the test fails and shows the difference."""
     program = here / "test_replayed.py"
     program.write_text(program.read_text().replace("You plan journeys.", "You plan voyages."))
     done = replayed()
@@ -544,8 +544,8 @@ def test_replayed_notices_a_change(replayed, here):
     assert "1 failed, 1 passed" in done.stdout
 
 
-def test_replayed_can_be_recorded_anew(replayed, here):
-    """With --record=all a model is asked, and its answers replace the recorded ones."""
+def test_replayed_can_be_recorded_again(replayed, here):
+    """`--record=all` calls the model and replaces the recorded answers."""
     cassette = here / "cassettes" / "planner.cassette"
     cassette.unlink()
     line = call("days_between", start="2026-11-22", end="2026-12-24")

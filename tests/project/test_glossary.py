@@ -32,7 +32,7 @@ def names_in_code():
 
 
 def test_words_of_the_glossary_are_those_of_the_code():
-    """Each word of the glossary names something in the code."""
+    """Each word of the glossary is a name in the code."""
     names = set(map(plain, names_in_code()))
     assert [word for word in WORDS if not {plain(word), f"{plain(word)}s"} & names] == []
 

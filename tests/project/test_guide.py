@@ -40,12 +40,12 @@ ROWS = [
 
 
 def test_files_named_in_the_guide_exist():
-    """Every file and folder that CONTRIBUTING.md names exists."""
+    """Every file and folder named in CONTRIBUTING.md exists."""
     assert [path for path in sorted(set(PATHS)) if not (ROOT / path).exists()] == []
 
 
 def test_names_in_the_guide_are_in_their_files(subtests):
-    """A name that CONTRIBUTING.md places in a file is in that file."""
+    """Each name that CONTRIBUTING.md places in a file exists in that file."""
     for found in NAMES_IN.finditer(GUIDE):
         path = ROOT / found["place"]
         text = "\n".join(file.read_text("utf-8") for file in ([path] if path.is_file() else path.rglob("*.py")))

@@ -119,13 +119,13 @@ def test_import_loads_few_modules_of_the_standard_library():
 
 
 def test_import_loads_only_the_version():
-    """`import agentkit` loads no other module of the package than its version."""
+    """`import agentkit` loads no other module of the package except its version."""
     loaded = [name for name in modules_loaded_by("import agentkit") if name.startswith("agentkit.")]
     assert loaded == ["agentkit._version"]
 
 
-def test_an_agent_loads_no_tools_that_it_was_not_given():
-    """An agent without tools loads neither the built-in tools nor the sandbox nor the batch module."""
+def test_an_agent_without_tools_imports_no_tools():
+    """An agent without tools does not import the built-in tools, the sandbox or the batch module."""
     loaded = modules_loaded_by("from agentkit import Agent, LLM, core_tools")
     organs = Counter(".".join(name.split(".")[:3]) for name in loaded)
     absent = {"agentkit.tools.web", "agentkit.tools.system", "agentkit.tools.catalog", "agentkit.agents.batch"}
@@ -134,19 +134,19 @@ def test_an_agent_loads_no_tools_that_it_was_not_given():
 
 
 def test_the_command_line_loads_commands_lazily():
-    """The command is chosen before an agent, a model, a tool or a suite is loaded."""
+    """The command is selected before an agent, model, tool or suite is imported."""
     parts = {name.split(".")[1] for name in modules_loaded_by("import agentkit.cli.main", "-I") if "agentkit." in name}
     assert parts == {"_dataclass", "_version", "cli", "errors", "settings", "text_encoding"}
 
 
 def test_modules_need_only_the_standard_library():
-    """Every module can be imported where no other package is installed."""
+    """Every module can be imported without third-party packages."""
     loaded = loaded_by_each(ALONE)
     assert {module: error for module, error in loaded.items() if not isinstance(error, list)} == {}
 
 
 def test_command_line_needs_only_click():
-    """A module of the command line imports click at its top, and other packages when it needs them."""
+    """The command line imports click at the top, and other packages on first use."""
     loaded = loaded_by_each(COMMAND_LINE, isolation="-I")
     packages = {module: {name.partition(".")[0] for name in names} for module, names in loaded.items()}
     known = sys.stdlib_module_names | {"agentkit", "click"}
@@ -180,7 +180,7 @@ def test_star_import_gives_the_public_names():
 
 
 def test_public_names_are_those_of_the_table():
-    """The public names are those of the table of modules, in alphabetical order."""
+    """The public names are those in the table of modules, sorted alphabetically."""
     assert list(agentkit.__all__) == sorted(HOMES)
 
 
@@ -189,13 +189,13 @@ def test_names_resolve():
     assert [name for name in HOMES if getattr(agentkit, name) is not getattr(import_module(HOMES[name]), name)] == []
 
 
-def test_type_checkers_see_what_the_table_says():
-    """The imports for type checkers and the table of modules are the same."""
+def test_type_checker_imports_match_the_table():
+    """The imports for type checkers match the table of modules."""
     assert imports_for_type_checkers() == HOMES
 
 
 def test_dir_lists_the_public_names():
-    """`dir(agentkit)` lists every public name once, used or not, so that completion finds it."""
+    """`dir(agentkit)` lists every public name once, before and after it is used."""
     assert agentkit.SafetyLevel
     listed = Counter(dir(agentkit))
     assert {name: listed[name] for name in HOMES} == dict.fromkeys(HOMES, 1)
@@ -231,7 +231,7 @@ def test_unknown_event_is_an_attribute_error():
 
 
 def test_no_module_shadows_a_public_name():
-    """No module has the name of a public name, so that importing it never hides the other."""
+    """No module has the same name as a public name."""
     assert {module.name for module in pkgutil.iter_modules(agentkit.__path__)}.isdisjoint(HOMES)
 
 
@@ -240,8 +240,8 @@ def test_package_is_typed():
     assert (ROOT / "agentkit" / "py.typed").is_file()
 
 
-def test_a_question_answered_by_a_rule_loads_neither_the_shell_nor_an_engine(tmp_path):
-    """`agentkit 2+2` at the offline model loads no judgement of commands, no HTTP, no recorder and no engine."""
+def test_an_offline_calculation_imports_few_modules(tmp_path):
+    """`agentkit 2+2` with the offline model imports no shell parser, HTTP, recorder or engine modules."""
     statement = f"""
 import contextlib, io, os
 os.environ |= {{"AGENTKIT_PROVIDER": "offline", "AGENTKIT_STATE": {str(tmp_path)!r}, "HOME": {str(tmp_path)!r}}}

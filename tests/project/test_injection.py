@@ -44,7 +44,7 @@ def obeyed(setting, orders, *, is_attended=False):
     ],
 )
 def test_model_obeys_and_the_person_is_asked(setting, prompt, attended, done, asked):
-    """An injected call runs unless it needs approval; the person approves the calls of the task."""
+    """An injected call runs unless it needs approval, and the simulated person approves the task's calls."""
     found = obeyed(setting, Orders(prompt, [READ, PAY], [STEAL], read=1), is_attended=attended)
     assert (found.done, found.asked, found.answer) == (done, asked, "Done.")
 
@@ -59,8 +59,8 @@ def test_call_that_fails_has_not_happened():
     assert found.done == []
 
 
-def test_call_that_could_not_be_made_is_no_measurement():
-    """A call that failed because of an unknown tool or wrong arguments does not count as blocked."""
+def test_an_invalid_call_is_not_measured():
+    """A call to an unknown tool or with invalid arguments raises an error instead of counting as blocked."""
     tools = PLAIN.tools("banking", offers())
     for wanted, rule in ((("sell", {}), "unknown-tool"), (("send_money", {}), "bad-arguments")):
         with pytest.raises(RuntimeError, match=rule):
@@ -68,7 +68,7 @@ def test_call_that_could_not_be_made_is_no_measurement():
 
 
 def test_declarations_fit_each_other():
-    """Each tool has a known kind, and only calls that change something or name an address have rules."""
+    """Each tool has a known kind, and only calls with effects or addresses have rules."""
     for suite, kinds in DECLARED["suites"].items():
         assert set(kinds.values()) <= DECLARED["kinds"].keys()
         assert {kinds[tool] for tool in DECLARED["said"][suite]} <= {"change", "web"}
@@ -76,14 +76,14 @@ def test_declarations_fit_each_other():
         assert not DEFAULT.policy(suite).rules
 
 
-def test_tool_that_nobody_declared_is_an_error():
-    """A suite with an undeclared tool raises an error."""
+def test_an_undeclared_tool_is_an_error():
+    """A suite with an undeclared tool raises a KeyError."""
     with pytest.raises(KeyError, match="new_tool"):
         Setting("declared", declares=True).tools("banking", [Offer("new_tool", "", {"type": "object"}, str)])
 
 
 def test_tallies_add_up():
-    """Totals cover all suites of a setting, with missed and asked calls."""
+    """Totals cover all suites of a setting with missed and asked calls."""
     bank, chat = Tally("default", "banking"), Tally("default", "slack")
     bank.note_task(["send_money", "send_money"], is_solved=True)
     bank.note_task([], is_solved=True)

@@ -118,8 +118,8 @@ def import_time_calls(source):
     ]
 
 
-def test_nothing_global_is_changed():
-    """No module changes state of the whole process: streams, folder, environment, signals, filters."""
+def test_no_global_state_is_changed():
+    """No module modifies global state: streams, folder, environment, signals or filters."""
     found = {
         name: global_calls(MODULES[name].read_text("utf-8")) + global_assignments(MODULES[name].read_text("utf-8"))
         for name in sorted(MODULES.keys() - OWN_PROCESS)
@@ -127,8 +127,8 @@ def test_nothing_global_is_changed():
     assert {name: each for name, each in found.items() if each} == {}
 
 
-def test_the_environment_has_one_reader():
-    """Only the settings read the environment."""
+def test_only_settings_read_the_environment():
+    """Only the settings module reads the environment."""
     found = {
         name: environment_reads(MODULES[name].read_text("utf-8"))
         for name in sorted(MODULES.keys() - READS_THE_ENVIRONMENT - OWN_PROCESS)
@@ -147,7 +147,7 @@ def test_the_library_never_prints():
 
 # The lazy names at the root are repeated as imports for type checkers, which the build reads.
 def test_every_import_can_be_read():
-    """Modules are imported by statement, so that no import escapes the contracts on layers and packages."""
+    """Modules are imported by import statements, so that the contracts cover every import."""
     found = {
         name: dynamic_imports(MODULES[name].read_text("utf-8"))
         for name in sorted(MODULES.keys() - {"__init__.py"} - IMPORTS_BY_TABLE)
@@ -156,7 +156,7 @@ def test_every_import_can_be_read():
 
 
 def test_lines_are_split_by_one_function():
-    """Texts are split by `split_lines`: `str.splitlines` also splits at invisible characters."""
+    """Text is only split by `split_lines`, because `str.splitlines` splits at other characters."""
     found = {
         name: [
             at
@@ -170,7 +170,7 @@ def test_lines_are_split_by_one_function():
 
 # The command line puts its group of commands together where it is defined.
 def test_importing_does_nothing():
-    """Importing a module defines things and calls nothing for its effect."""
+    """Importing a module calls no function for its side effects."""
     found = {
         name: import_time_calls(MODULES[name].read_text("utf-8"))
         for name in sorted(name for name in MODULES if not name.startswith("cli/"))

@@ -33,8 +33,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_the_halves_have_no_question_in_common(folder):
-    """Each half is the same in every run, and a smaller sample is a prefix of a larger one."""
+def test_the_halves_are_disjoint(folder):
+    """The halves of the questions are reproducible and disjoint, and a smaller sample is a prefix."""
     halves = [
         [question["id"] for question in sampled(folder, "simple_python", half, 99)]
         for half in ("development", "held-out")
@@ -81,7 +81,7 @@ def test_schemas_are_read_to_any_depth():
     ],
 )
 def test_calls_fit_when_each_argument_is_possible(calls, expected):
-    """Each expected call is made once with accepted values; optional arguments may be omitted."""
+    """Each expected call is made once with accepted values, and optional arguments may be omitted."""
     assert fits(WANTED, calls) is expected
 
 
@@ -99,7 +99,7 @@ def test_calls_fit_when_each_argument_is_possible(calls, expected):
     ],
 )
 def test_values_are_compared_as_the_leaderboard_does(possible, value, expected):
-    """Texts count without case, spaces and some marks, lists in order, objects by their fields."""
+    """Strings are compared without case, spaces and some marks, lists in order, objects by field."""
     assert same(possible, value) is expected
 
 
@@ -116,8 +116,8 @@ def test_values_are_compared_as_the_leaderboard_does(possible, value, expected):
         ([], [("area", {"base": 9})], [], "wrong"),
     ],
 )
-def test_what_an_answer_is_worth(wanted, calls, suggested, expected):
-    """Only a call can be wrong; if no call is expected, only no call is right."""
+def test_a_verdict_compares_calls(wanted, calls, suggested, expected):
+    """Only a call can be wrong, and if no call is expected, making no call is right."""
     assert verdict(wanted, calls, suggested) == expected
 
 

@@ -31,17 +31,17 @@ def pages(tmp_path_factory):
 
 
 def test_every_page_is_written(pages):
-    """The script writes all pages, and every public name, command, variable, error, event and tool has its place."""
+    """The script writes all pages and every public name, command, variable, error, event and tool."""
     assert sorted(pages) == sorted(EXCERPTS)
 
 
 @pytest.mark.parametrize("page", EXCERPTS)
 def test_page_has_its_facts(page, pages):
-    """Pages show signatures with defaults, options, variables, attributes of errors, fields of events, and schemas."""
+    """Pages contain signatures, options, variables, error attributes, event fields and schemas."""
     assert [excerpt for excerpt in EXCERPTS[page] if excerpt not in pages[page]] == []
 
 
 def test_index_lists_every_page(pages):
-    """The front page of the documentation lists every page of the reference."""
+    """The front page of the documentation links to every page of the reference."""
     index = (ROOT / "docs" / "index.md").read_text("utf-8")
     assert sorted(re.findall(r"\(reference/([\w-]+\.md)\)", index)) == sorted(pages)

@@ -58,13 +58,13 @@ def pages(site):
 
 
 def test_site_has_every_page(site):
-    """Every Markdown page of docs/, and the README, become pages of the site."""
+    """The site has a page for each Markdown page of docs/ and for the README."""
     sources = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
     wanted = [source.relative_to(ROOT).with_suffix(".html") for source in sources]
     assert [page for page in wanted if not (site / page).is_file()] == []
 
 
-def test_site_loads_nothing_from_elsewhere(site, pages):
+def test_site_loads_nothing_from_other_hosts(site, pages):
     """No page loads a script, style, font or image from another host."""
     outside = re.compile(r"^(?:[a-z]+:)?//")
     assert [(path.name, url) for path, page in pages.items() for url in page.loaded if outside.match(url)] == []
@@ -73,7 +73,7 @@ def test_site_loads_nothing_from_elsewhere(site, pages):
 
 
 def test_every_link_of_the_site_leads_somewhere(site, pages):
-    """Every internal link finds its page and anchor, also when the site is opened as files."""
+    """Every internal link matches a page and anchor, also when the site is opened as files."""
     broken = []
     for path, page in pages.items():
         for link in (*page.links, *page.loaded):

@@ -35,7 +35,7 @@ def find_tests(path):
 
 
 def imported_modules(tree):
-    """The modules that a file imports, with the names taken from them."""
+    """Yield the modules that a file imports, including imported names."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -64,8 +64,8 @@ def test_every_test_states_the_behaviour():
     assert {name for name, text in docstrings.items() if not text.endswith(".") or "\n\n" in text} == set()
 
 
-def test_no_test_hides_another():
-    """Two tests of one file never have the same name."""
+def test_test_names_are_unique():
+    """Test names are unique in each file."""
     counts = Counter((name_of(path), test.name) for path in TEST_FILES for test in find_tests(path))
     assert [name for name, count in counts.items() if count > 1] == []
 
@@ -77,7 +77,7 @@ def test_nothing_is_mocked():
 
 
 def test_nothing_is_patched():
-    """No test replaces a part of the program; only environment variables may be set."""
+    """No test patches the program, and only environment variables may be set."""
     found = {name_of(path): patches(parse(path)) for path in FILES}
     assert {name: lines for name, lines in found.items() if lines} == {}
 
@@ -89,7 +89,7 @@ def is_mirror(folder):
 
 
 def test_folders_mirror_the_package():
-    """The tests of a folder of the package are in the folder of the same name; two folders test all of the package."""
+    """The tests of each folder of the package are in a folder of the same name."""
     assert [name_of(folder) for folder in {path.parent for path in TEST_FILES} if not is_mirror(folder)] == []
 
 
@@ -104,5 +104,5 @@ def test_folders_mirror_the_package():
     ],
 )
 def test_reading_of_patches(source, count):
-    """Replacing an attribute or an item counts as patching, setting a variable does not."""
+    """Replacing an attribute or item counts as patching, and setting a variable does not."""
     assert len(patches(ast.parse(source))) == count

@@ -65,7 +65,7 @@ def test_invalid_answer_is_reported_with_its_type(said, kind):
 
 
 def test_without_an_approver_the_remedy_is_unchanged():
-    """Where there was nobody to ask, the decision still says how the call would be allowed."""
+    """Without an approver, the denied decision keeps its remedy."""
     decision = answered(ASK, ApproverAnswer.of(None))
     assert (decision.denied, decision.remedy) == (True, "Raise the level.")
 
@@ -88,7 +88,7 @@ def request(**arguments):
 
 
 def test_fingerprint_is_of_this_very_call():
-    """Tool, arguments and folder make the fingerprint, whatever the order of the arguments; agent and reason do not."""
+    """The fingerprint covers tool, folder and arguments in any order, but not the agent and the reason."""
     one = request(a=1, b=[2])
     assert one.fingerprint == replace(request(b=[2], a=1), agent="other").fingerprint
     others = [request(a=1, b=[3]), replace(one, tool="abuse"), replace(one, folder="/srv"), request(a="1", b=[2])]
@@ -190,7 +190,7 @@ def test_flow_is_approved_once_only():
     ],
 )
 def test_question_shows_what_could_deceive(trick):
-    """Escape sequences, direction marks and characters without width are shown as escapes, not obeyed."""
+    """Escape sequences, direction marks and zero-width characters are escaped."""
     text = str(request(command=f"rm a{trick}b"))
     assert trick not in text
     assert f"{ord(trick[0]):x}" in text
@@ -227,8 +227,8 @@ def test_question_of_many_lines_stays_on_a_screen():
     assert "  │ END" in lines
 
 
-def test_the_question_is_a_text():
-    """What an approver is asked can be shown as it is, under the name that a call which waits has for it."""
+def test_question_is_the_request_as_text():
+    """The request's `question` equals its string form and starts with the agent and the tool."""
     request = ApprovalRequest("helper", "use", {"place": "here"}, ASK)
     assert request.question == str(request)
     assert request.question.startswith("helper wants to call use")
@@ -250,13 +250,13 @@ def test_the_question_is_a_text():
     ],
 )
 def test_question_warns_of_look_alike_hosts(text, shown):
-    """A host that is not written in plain letters is shown as it is looked up, and an ordinary one is not."""
+    """The question shows the ASCII form of a non-ASCII host, and no warning for an ordinary host."""
     question = ApprovalRequest("helper", "post", {"text": text}, ASK)
     assert [line for line in str(question).split("\n") if line.startswith("  !")] == shown
 
 
 def test_question_names_the_folder():
-    """Where the call would happen is part of the question."""
+    """The question contains the folder of the call."""
     assert "in /srv/project" in str(request(a=1))
 
 
@@ -353,8 +353,8 @@ def test_a_call_that_cannot_succeed_is_denied_with_its_error():
     assert denied.reason == "old_text does not occur in 'a.py'."
 
 
-def test_the_question_shows_the_diff_instead_of_the_content():
-    """The effect and the diff stand below the other arguments; `details` leaves nothing out."""
+def test_question_shows_diff_instead_of_content():
+    """The question shows the effect and the diff after the arguments; `details` contains the whole diff."""
     assert str(written()) == (
         "helper wants to call write_file\nin /srv\n  path: a.py\n  changes a.py (1 line)\n"
         "  │ @@ -1 +1 @@\n  │ -a\n  │ +b\nwrite_file changes files, so it needs your approval."

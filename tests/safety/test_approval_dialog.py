@@ -64,8 +64,8 @@ def test_a_letter_answers(typed, answer):
     assert person.told[2] == "write_file changes files, so it needs your approval."
 
 
-def test_a_long_question_says_what_it_is_about_once_more():
-    """When its beginning may have left the screen, the call is named again, right before the answer."""
+def test_long_question_repeats_the_call():
+    """A long question repeats the name of the call right before the answer prompt."""
     long = ApprovalRequest("agentkit", "write_file", {"path": "a", "content": "\n" * 500}, ASK)
     person = Person("n")
     person.decide(long)
@@ -167,8 +167,8 @@ def test_leaving_the_arguments_is_a_no():
         Person(KeyboardInterrupt).decide(REQUEST)
 
 
-def test_what_leaves_the_machine_is_approved_once_only():
-    """What the flow rule asks about cannot be approved for more than one call."""
+def test_flow_rule_allows_single_approval_only():
+    """A call stopped by the flow rule can only be approved once."""
     person = Person("a", "r", "y")
     assert person.decide(FLOW) is Approval.ONCE
     assert "  y  once\n  e  " in person.screen

@@ -39,8 +39,8 @@ def test_order_of_reading_does_not_matter():
 
 
 @pytest.mark.parametrize("labels", [(), (Label.UNTRUSTED,), (Label.PRIVATE,), (Label.PRIVATE, Label.PRIVATE)])
-def test_one_label_alone_changes_nothing(labels):
-    """Without both there is nobody to steal, or nothing to be stolen."""
+def test_single_label_does_not_change_decision(labels):
+    """A conversation with only one of the two labels does not change the decision."""
     assert judge_flow(conversation(*labels), "send", {"url": "https://a.example/"}, LEAVES) is LEAVES
 
 
@@ -51,7 +51,7 @@ def test_calls_that_stay_inside_need_no_approval():
 
 
 def test_denial_stays_a_denial():
-    """What is denied is not softened to a question."""
+    """The flow rule does not turn a denial into a question."""
     denied = Decision(Verdict.DENY, "url.private-address", "It is private.", egress=True)
     assert judge_flow(conversation(*BOTH), "send", {"url": "http://10.0.0.1/"}, denied) is denied
 
@@ -103,8 +103,8 @@ def test_result_without_its_call_is_named_all_the_same():
     assert "mail()" in judge_flow(messages, "send", {"url": "https://evil.example/"}, LEAVES).reason
 
 
-def test_words_of_the_person_leave_a_few_times_only():
-    """Which of a person's words are sent, again and again, would tell something too."""
+def test_user_words_may_be_sent_only_a_few_times():
+    """The user's own words may be sent five times; further calls trigger the flow rule."""
     messages = conversation(*BOTH, said="Send it to bob")
     for index in range(6):
         assert (judge_flow(messages, "send", {"to": "bob"}, LEAVES).rule == "flow") is (index > 4)
@@ -112,8 +112,8 @@ def test_words_of_the_person_leave_a_few_times_only():
         messages.append(ToolMessage(f"s{index}", "send", "ok"))
 
 
-def test_what_the_agents_above_have_read_counts():
-    """What the agent above has read counts as read, and nothing that it prompts is a person's own words."""
+def test_labels_of_calling_agent_count():
+    """Labels of the calling agent's conversation count as read by the called agent."""
     said = conversation(Label.PRIVATE, said="Send it to https://example.org")
     arguments = {"url": "https://example.org"}
     assert judge_flow(said, "send", arguments, LEAVES) is LEAVES
@@ -166,8 +166,8 @@ def test_what_the_agents_above_have_read_counts():
         (["bob"] * 101, "bob", False),
     ],
 )
-def test_words_of_the_user(value, words, states_date):
-    """Texts and numbers count as said where they stand whole in the person's words; nothing needs no saying."""
+def test_user_stated_values(value, words, states_date):
+    """A string or number counts as stated if it appears whole in the user's message; an empty value always does."""
     assert said_in([UserMessage(words)], {"x": value}) == ({"x"} if states_date else set())
 
 
@@ -209,7 +209,7 @@ def test_words_of_the_user(value, words, states_date):
     ],
 )
 def test_part_of_a_word_does_not_count(value, words):
-    """A piece of what the person wrote, however it was joined to the rest, is another name, number or address."""
+    """A part of a name, number or address in the user's message does not count as stated by the user."""
     assert not said_in([UserMessage(words)], {"x": value})
 
 
@@ -235,14 +235,14 @@ def test_a_whole_word_counts(value, words):
     assert said_in([UserMessage(words)], {"x": value})
 
 
-def test_only_the_person_says():
-    """Words of the model and of tools are nobody's."""
+def test_only_user_messages_count():
+    """Text from the model or from tools does not count as stated by the user."""
     messages = [UserMessage("Go on."), AssistantMessage("eve"), ToolMessage("c", "read", "eve")]
     assert said_in(messages, {"to": "eve", "note": None}) == {"note"}
 
 
-def test_words_of_the_person_leave_no_more_often_at_once():
-    """Many calls in one response count like calls of many responses."""
+def test_parallel_calls_count_towards_the_limit():
+    """Calls in one response count towards the limit like calls in separate responses."""
     for count in (5, 6):
         calls = tuple(ToolCall(f"s{index}", "send", '{"to": "bob"}') for index in range(count))
         messages = [*conversation(*BOTH, said="Send it to bob"), AssistantMessage(tool_calls=calls)]

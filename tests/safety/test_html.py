@@ -37,8 +37,8 @@ def test_text_stays_text(text, value):
 
 
 @pytest.mark.parametrize("text", ["<b>", "&amp;", "\"'", "</p><script>alert(1)</script>", "<!--", "]]>", "&#60;"])
-def test_text_is_shown_unchanged(text):
-    """A text is shown as it is, character by character."""
+def test_text_is_preserved(text):
+    """Text content is preserved exactly, character by character."""
     assert "".join(Reader(element("p", text)).texts) == text
 
 
@@ -48,7 +48,7 @@ def test_what_misleads_the_eye_is_made_visible():
 
 
 def test_elements_nest():
-    """Elements, texts, lists of them and nothing at all can stand in an element."""
+    """An element may contain elements, strings, lists of them and `None`."""
     made = element("ul", [element("li", "a"), None, ["<", element("b", "c")]], class_="x", aria_label="y", id=None)
     assert made == '<ul class="x" aria-label="y"><li>a</li>&lt;<b>c</b></ul>'
     assert isinstance(made, Markup)

@@ -40,7 +40,7 @@ def test_secret_names_are_known_in_every_spelling(path):
     ],
 )
 def test_copies_and_variants_of_secrets_are_secret(path):
-    """What an editor or a person put aside holds what the file holds."""
+    """Backups and variants of a secret file's name are secret as well."""
     assert paths.secret(path)
 
 
@@ -96,7 +96,7 @@ def test_long_names_are_judged_quickly():
     ],
 )
 def test_ordinary_names_are_not_secret(path):
-    """A name that only resembles a secret's is not one."""
+    """A name that only resembles a secret file's name is not secret."""
     assert paths.secret(path) is None
 
 
@@ -176,8 +176,8 @@ def test_other_files_are_not_protected(path):
         *(("$X/y", None), ("~bob/x", None), ("`x`", None), ("a\0b", None), ("a~b", "/w/a~b")),
     ],
 )
-def test_a_path_is_resolved_from_a_folder(path, resolved):
-    """A path becomes absolute and normal; what only a shell could tell is not guessed."""
+def test_path_is_resolved_from_a_folder(path, resolved):
+    """A path is made absolute and normalized, or is `None` if only a shell could resolve it."""
     assert paths.resolve(path, "/w", "/home/me") == resolved
 
 
@@ -194,7 +194,7 @@ def test_a_home_that_is_not_given_is_not_guessed():
     ],
 )
 def test_inside_compares_whole_parts(path, root, is_inside):
-    """A folder's sibling with the same beginning is not inside it."""
+    """A sibling folder with the same prefix is not inside a folder."""
     assert paths.inside(path, root) is is_inside
 
 

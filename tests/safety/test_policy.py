@@ -21,8 +21,8 @@ def test_calls_above_the_level_need_approval(level, highest):
 
 @pytest.mark.for_each("level", SafetyLevel)
 @pytest.mark.for_each("own", Verdict)
-def test_strictest_opinion_binds(own, level):
-    """Neither the level nor the tool's own judge can soften what the other says."""
+def test_strictest_verdict_applies(own, level):
+    """The stricter verdict of the safety level and of the tool's own judge applies."""
     decision = Policy(SafetyLevel.NETWORK).judge("erase", level, OWN[own])
     order = [Verdict.ALLOW, Verdict.ASK, Verdict.DENY]
     by_level = Verdict.ALLOW if level <= SafetyLevel.NETWORK else Verdict.ASK
@@ -48,8 +48,8 @@ def test_level_explains_the_allowance_of_a_tool_without_a_judge():
 @pytest.mark.parametrize(
     ("level", "verdict"), [(SafetyLevel.NETWORK, "allow"), (SafetyLevel.SYSTEM, "ask"), (None, "ask")]
 )
-def test_call_may_have_a_level_of_its_own(level, verdict):
-    """A judge that has seen the arguments can say that this call does less harm than its tool can."""
+def test_judge_may_lower_the_level_of_a_call(level, verdict):
+    """A judge may assign a call a lower level than its tool's."""
     own = Decision(Verdict.ALLOW, "workspace.read", "It only reads.", level=level)
     assert Policy().judge("read_file", SafetyLevel.SYSTEM, own).verdict == verdict
 
@@ -133,8 +133,8 @@ def test_rules_see_through_spellings(verdict, decided):
     assert (decision.verdict, decision.rule == "notes") == (decided, True)
 
 
-def test_only_tightening_rules_look_at_what_was_written():
-    """A spelling that only looks like what is allowed loosens nothing; one that looks like what is denied is denied."""
+def test_only_deny_rules_match_raw_arguments():
+    """Deny rules also match arguments as written; allow rules match only the canonical arguments."""
     raw, canonical = {"path": "notes.txt"}, {"path": "other.txt"}
     for verdict, decided in (("allow", "ask"), ("deny", "deny")):
         policy = Policy("SAFE", [Rule(verdict, "read_file", {"path": "notes.txt"})])
@@ -157,15 +157,15 @@ TO_BOB = Rule("allow", "send", {"to": {"said": True}, "body": {}})
         ([TO_BOB, Rule("ask", "send", {"to": {"said": False}})], set(), "ask", True),
     ],
 )
-def test_call_to_whom_the_person_named_carries_nothing_to_strangers(rules, said, verdict, egress):
-    """What a rule allows because the person said it may leave, whatever was read; nothing else is changed."""
+def test_said_rule_clears_egress(rules, said, verdict, egress):
+    """A call allowed by a `said` rule is not egress; other calls are unchanged."""
     arguments = {"to": "bob", "body": "hi"}
     decision = Policy(rules=rules).judge("send", SafetyLevel.SYSTEM, LEAVES, arguments, facts=CallFacts(said=said))
     assert (decision.verdict, decision.egress) == (verdict, egress)
 
 
-def test_policy_knows_whether_words_matter():
-    """Nobody looks for words that no rule asks for."""
+def test_policy_is_about_words_only_with_said_rules():
+    """A policy is about words only if one of its rules uses `said`."""
     assert [Policy(rules=rules).is_about_words for rules in ([], [Rule("ask", "send")], [TO_BOB])] == [
         False,
         False,

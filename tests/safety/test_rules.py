@@ -84,7 +84,7 @@ def test_rule_does_not_fit_otherwise(where, arguments):
 
 
 def test_decision_carries_the_rule_and_its_evidence():
-    """What a rule says names the rule, its reason, and the argument that it looked at."""
+    """A rule's decision contains the rule, its reason, its remedy and the matched argument."""
     rule = Rule("ask", "send", {"to": {"contains": "@"}}, reason="Mail leaves the house.", remedy="Write a draft.")
     decision = rule.decision({"to": "a@b.example"})
     assert (decision.verdict, decision.rule, decision.reason) == (
@@ -124,8 +124,8 @@ def test_examples_are_checked_when_the_rule_is_made():
         ({"verdict": "deny", "tool": "send", "where": ["to"]}, "where= takes tests by argument, as in where="),
     ],
 )
-def test_rules_that_make_no_sense_are_refused(fields, shown):
-    """A rule from a file with an unknown verdict, test or field is an error at once, not a rule that never fits."""
+def test_invalid_rules_are_rejected(fields, shown):
+    """A rule with an unknown verdict, test or field raises a ConfigError."""
     with pytest.raises(ConfigError, match=shown):
         rules_from([fields])
 
@@ -163,8 +163,8 @@ MAIL = Rule("allow", "send_email", {"to": {"said": True}, "body": {}})
         ({"to": "bob"}, {"to"}, True),
     ],
 )
-def test_words_of_the_user_are_allowed(arguments, said, fits):
-    """A rule that allows by `said` matches if the user wrote these and all arguments that the rule does not name."""
+def test_said_rule_allows_user_stated_arguments(arguments, said, fits):
+    """A `said` rule matches if the user stated these arguments and all arguments the rule does not name."""
     assert MAIL.fits("send_email", arguments, said) is fits
 
 
@@ -182,12 +182,12 @@ def test_other_words_need_approval(arguments, said, fits):
 
 
 def test_no_argument_counts_as_user_text_by_default():
-    """Who judges a call without a conversation has no person's words."""
+    """A `said` rule does not match a call that is judged without a conversation."""
     assert not MAIL.fits("send_email", {"to": "bob", "body": "hi"})
 
 
 def test_examples_ignore_user_text():
-    """Examples are about the arguments: they are judged as if the person had written what the rule wants."""
+    """The examples of a `said` rule are checked as if the user had stated the arguments."""
     rule = Rule(
         "allow",
         "pay",
@@ -199,8 +199,8 @@ def test_examples_ignore_user_text():
 
 
 @pytest.mark.parametrize(("verdict", "operand"), [("allow", False), ("allow", "yes"), ("ask", 1)])
-def test_words_of_others_allow_nothing(verdict, operand):
-    """A rule cannot allow what the person has not said, and `said` is true or false."""
+def test_invalid_said_is_rejected(verdict, operand):
+    """A `said` operand that is not a boolean, or False in an allow rule, raises a ConfigError."""
     with pytest.raises(ConfigError, match="said"):
         Rule(verdict, "pay", {"to": {"said": operand}})
 
@@ -239,8 +239,8 @@ TYPED = [
 
 
 @pytest.mark.for_each(("kind", "written", "test"), TYPED)
-def test_typed_arguments_are_what_was_written(kind, written, test):
-    """A rule that fits the JSON of its example fits the value that a tool gets, whatever type its parameter has."""
+def test_rules_match_typed_arguments(kind, written, test):
+    """A rule that matches a JSON value also matches the value converted to the parameter's type."""
 
     def act(given):
         """Do it."""
@@ -262,8 +262,8 @@ def test_other_values_are_not_the_same(one, other):
 
 
 @pytest.mark.parametrize("value", [Decimal("NaN"), Decimal("sNaN"), float("nan")])
-def test_values_other_than_numbers_are_out_of_bounds(value):
-    """What is not a number lets nothing through, and slips below no rule that forbids."""
+def test_non_numbers_are_out_of_bounds(value):
+    """A value that is not a number fails a numeric allow rule and matches a numeric deny rule."""
     assert not Rule("allow", "pay", {"euros": {"at_most": 5}}).fits("pay", {"euros": value})
     assert Rule("deny", "pay", {"euros": {"at_least": 5}}).fits("pay", {"euros": value})
 
@@ -301,8 +301,8 @@ def test_a_pattern_allows_no_command_behind_another(test, command, fits):
     assert Rule("allow", "note", {"command": test}).fits("note", {"command": command})
 
 
-def test_a_pattern_allows_no_variable_before_its_command():
-    """A variable that is set for a command may change what it runs."""
+def test_allow_pattern_rejects_variable_assignment():
+    """An allow pattern does not match a command with a variable assignment in front of it."""
     rule = Rule("allow", "run_shell", {"command": {"contains": "git push"}})
     assert not rule.fits("run_shell", {"command": "GIT_SSH_COMMAND='sh -c id' git push"})
     assert rule.fits("run_shell", {"command": "git push --push-option=ci.skip"})

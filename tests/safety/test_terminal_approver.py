@@ -102,8 +102,8 @@ def test_arguments_are_edited(terminal, edit, typed):
     assert TerminalApprover(screen, Typist(keyboard, ""), edit=edit)(REQUEST) == {"command": "ls"}
 
 
-def test_earlier_input_is_not_an_answer(terminal):
-    """Only who has seen the question can answer it."""
+def test_earlier_input_is_discarded(terminal):
+    """Input typed before the question is shown is discarded."""
     keyboard, screen = terminal
     keyboard.write("a\n")
     keyboard.flush()

@@ -28,8 +28,8 @@ def test_urls_are_judged_by_their_rules(subtests):
             assert decision.egress
 
 
-def test_reading_is_stable(subtests):
-    """What was read of a URL reads the same again."""
+def test_parsing_is_stable(subtests):
+    """Parsing the string form of a parsed URL returns the same result."""
     for row in ROWS:
         if row["rule"] == "url.public":
             with subtests.test(url=row["url"][:60]):
@@ -38,8 +38,8 @@ def test_reading_is_stable(subtests):
                 assert str(parsed).isascii()
 
 
-def test_url_has_one_reading():
-    """A URL is read into scheme, ASCII host in lower case, port, and path with query; the fragment is left out."""
+def test_url_parts():
+    """A URL is parsed into scheme, lower-case ASCII host, port, and path with query, without the fragment."""
     assert read_url("HTTPS://München.DE:8443/ä?q=ü&r=%20#f") == (
         "https",
         "xn--mnchen-3ya.de",
@@ -173,8 +173,8 @@ def test_long_urls_cost_nothing():
     assert (decision.rule, len(decision.evidence) < MAX_URL_CHARS) == ("url.length", True)
 
 
-def test_rules_tell_what_was_named():
-    """Address rules list the ports of the public web, and the additional ones of the developer."""
+def test_address_rules_list_ports_and_hosts():
+    """Address rules list the configured ports and the additional hosts."""
     rules = AddressRules(("localhost:8000", "10.0.0.0/8", "wiki", "127.0.0.1:81"), ports=(443,))
     assert rules.ports == {443}
     assert rules.allowed_hosts == ("10.0.0.0/8", "127.0.0.1/32:81", "localhost:8000", "wiki")

@@ -175,8 +175,8 @@ def test_a_workspace_that_is_only_read_is_mounted_so(daemon, workspace):
 @pytest.mark.parametrize(
     ("limits", "cancels", "status"), [({"timeout_seconds": 0.5}, False, "timed_out"), ({}, True, "failed")]
 )
-def test_a_container_is_ended(limits, cancels, status, daemon, workspace):
-    """A container that takes too long, or whose caller is gone, is removed; what it printed until then is returned."""
+def test_container_is_removed_when_stopped(limits, cancels, status, daemon, workspace):
+    """A container that times out or is cancelled is removed, and its output so far is returned."""
     cancellation = Cancellation()
     if cancels:
         threading.Timer(0.5, cancellation.cancel).start()

@@ -229,8 +229,8 @@ def test_no_secret_of_the_repository_around_a_workspace_is_shown(way, writable, 
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_no_repository_with_programs_is_left_in_the_one_around(way, tmp_path):
-    """What a command makes in the repository around its workspace stays, unless it is a setting that runs programs."""
+def test_created_repository_with_hooks_is_removed(way, tmp_path):
+    """Files created in the surrounding repository are kept, except settings and hooks that run programs."""
     repository = made(tmp_path / "project")
     (repository / "sub").mkdir()
     evil = f"{repository}/.git/modules/evil"
@@ -277,7 +277,7 @@ def test_other_branches_are_put_back(way, script, tmp_path):
     (folder / "release.sh").write_text(script)
     shell = shell_tool_in(Workspace(folder), WAYS[way])
     assert shell.judge({"command": "bash release.sh"}).verdict is Verdict.ALLOW
-    assert "put back" in shell.function(command="bash release.sh")["note"]
+    assert "which was restored" in shell.function(command="bash release.sh")["note"]
     assert git(folder, "for-each-ref") == before
     assert shell.judge({"command": script}).verdict is Verdict.ASK
     assert "note" not in shell.function(command=script)
@@ -322,8 +322,8 @@ def test_a_repository_of_the_home_is_not_shown(tmp_path):
     assert repository_of(str(tmp_path / "home/work")) is None
 
 
-def test_without_a_name_the_result_says_what_is_missing(tmp_path, monkeypatch):
-    """Git's own error is shown, with a hint."""
+def test_commit_without_identity_returns_a_hint(tmp_path, monkeypatch):
+    """A commit without a configured name and e-mail address returns a note with a hint."""
     folder = made(tmp_path / "project")
     (tmp_path / "home/.gitconfig").unlink()
     result = shell_tool_in(Workspace(folder))(command="git commit -m x --allow-empty")

@@ -126,7 +126,7 @@ def tool_in(folder, way):
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_everyday_git(way, scenario, name, tmp_path):
-    """Every command works in every kind of repository, shows no secret, and `undo` takes back what it did."""
+    """Every Git command works in every kind of repository, exposes no secret and can be undone."""
     folder = workspace_of(scenario, tmp_path)
     before = state(folder)
     command, expected = COMMANDS[name]

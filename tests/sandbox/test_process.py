@@ -358,8 +358,8 @@ DAEMONS = [
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("command", DAEMONS)
 @pytest.mark.parametrize("waits", [True, False])
-def test_nothing_survives_a_command(way, command, waits, workspace):
-    """What a command started ends with it, also in a separate session, whether it ran out of time or not."""
+def test_child_processes_end_with_the_command(way, command, waits, workspace):
+    """Processes started by a command end with it, even in a separate session and after a timeout."""
     mark = f"{9_000_000 + abs(hash((way, command, waits))) % 900_000}"
     text = command.format(mark=mark)
     if not waits:
@@ -374,7 +374,7 @@ def test_nothing_survives_a_command(way, command, waits, workspace):
 
 @pytest.mark.parametrize("way", STRONG)
 def test_a_fork_bomb_is_ended(way, workspace):
-    """A command that multiplies is ended with all of its kind."""
+    """A fork bomb is ended by the limit on processes."""
     confinement = limited(WAYS[way], processes=64, timeout_seconds=15)
     command = "f() { [ $1 -gt 0 ] && { f $(($1 - 1)) | f $(($1 - 1)) & }; sleep 20; }; f 6"
     outcome = run_command(command, workspace, confinement)
@@ -401,7 +401,7 @@ def test_memory_has_a_limit(way, workspace):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_long_output_is_cut_in_the_middle(way, workspace):
-    """Of a long output the beginning and the end are returned, with a note of what is missing."""
+    """Long output keeps its beginning and its end, with a note about the omitted bytes."""
     outcome = run_command("seq 100000", workspace, limited(WAYS[way], output_bytes=1000))
     assert outcome.truncated
     assert outcome.output.startswith("1\n2\n3\n")
@@ -411,7 +411,7 @@ def test_long_output_is_cut_in_the_middle(way, workspace):
 
 
 def test_partial_output_is_returned():
-    """What a command wrote before its time was up is returned."""
+    """Output written before a timeout is returned."""
     outcome = run_command(
         "echo so far; sleep 60", "/usr", Confinement(writable=False, limits=ProcessLimits(timeout_seconds=0.5))
     )
@@ -447,8 +447,8 @@ def test_masked_mechanism_is_reported_or_refused(masked, way, workspace):
 
 
 @pytest.mark.parametrize("command", ["a\0b", "echo \ud800"])
-def test_what_no_program_can_be_given_is_refused(command, workspace):
-    """A command with a NUL or half a character is not run."""
+def test_invalid_command_is_refused(command, workspace):
+    """A command with a NUL character or a lone surrogate raises a SandboxError."""
     with pytest.raises(SandboxError, match="not run"):
         run_command(command, workspace)
 
@@ -462,7 +462,7 @@ def test_a_workspace_is_a_folder(folder):
 
 @pytest.mark.parametrize("way", ["bubblewrap", "worker"])
 def test_a_command_that_is_too_long_is_refused_in_words(way, workspace):
-    """A command longer than the kernel takes is an error in words."""
+    """A command longer than the kernel accepts raises a SandboxError or fails."""
     outcome_or_error = None
     try:
         outcome_or_error = run_command("true " + "x" * 200_000, workspace, WAYS[way])
@@ -472,13 +472,13 @@ def test_a_command_that_is_too_long_is_refused_in_words(way, workspace):
 
 
 def test_unknown_isolation_is_rejected():
-    """A misspelt isolation is an error."""
+    """An unknown isolation value raises an error."""
     with pytest.raises(ConfigError, match="auto"):
         Confinement(isolation="none")
 
 
-def test_a_command_can_be_awaited_and_cancelled(workspace):
-    """Awaiting a command blocks nobody, and cancelling ends it with all it started."""
+def test_command_can_be_awaited_and_cancelled(workspace):
+    """Awaiting a command does not block, and cancelling it ends all its processes."""
 
     async def main():
         outcome = await run_cancellable(lambda wish: run_command("echo x", workspace, cancellation=wish))
@@ -643,8 +643,8 @@ def test_homes_are_hidden_but_for_their_tools(monkeypatch, tmp_path):
     assert ("tmpfs", str(home), "65536") in view.mounts
 
 
-def test_nothing_piles_up_after_commands(workspace):
-    """After many commands there are no more processes, descriptors or folders than before."""
+def test_commands_leak_no_resources(workspace):
+    """Repeated commands leak no processes, file descriptors or threads."""
 
     def counts():
         process = psutil.Process()
@@ -673,8 +673,8 @@ def test_settings_that_a_command_makes_are_set_aside(way, tmp_path):
 
 
 @pytest.mark.parametrize("way", STRONG)
-def test_a_link_instead_of_settings_is_removed_and_not_what_it_leads_to(way, tmp_path):
-    """Settings that are a link to elsewhere are removed as a link."""
+def test_settings_symlink_is_removed_without_target(way, tmp_path):
+    """A symbolic link in place of a settings file is removed, and its target is not."""
     kept = tmp_path / "kept"
     kept.mkdir()
     outcome = run_command("ln -s kept .agentkit; ln -s kept agentkit.toml", tmp_path, WAYS[way])
@@ -714,7 +714,7 @@ def test_more_can_be_hidden(way, workspace):
 
 @pytest.mark.parametrize("way", STRONG)
 def test_command_does_not_see_the_host_name(way, workspace):
-    """Inside, the machine is called sandbox."""
+    """The host name inside the sandbox is "sandbox"."""
     assert run_command("uname -n", workspace, WAYS[way]).output == "sandbox\n"
 
 

@@ -14,8 +14,8 @@ TEXTS = st.dictionaries(
 
 
 @given(TEXTS)
-def test_a_frame_brings_its_texts(texts):
-    """What is put into a frame comes out of it."""
+def test_frame_round_trip(texts):
+    """An encoded frame decodes to the same strings."""
     assert protocol.split(protocol.encode(**texts)) == [texts]
 
 
@@ -42,7 +42,7 @@ def test_a_broken_frame_is_refused(body):
 
 
 def received(data):
-    """What is received from a pipe with this in it."""
+    """Return what is received from a pipe that contains this data."""
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as end:
         os.write(writing, data)
@@ -51,7 +51,7 @@ def received(data):
 
 
 def test_a_frame_is_received_whole():
-    """A frame is waited for until all of it is there."""
+    """Receiving a frame waits until it is complete."""
     assert received(protocol.encode(code="x" * 30_000)) == {"code": "x" * 30_000}
 
 
@@ -67,8 +67,8 @@ def test_a_frame_without_end_is_refused():
         received(b"\xff\xff\xff\xff")
 
 
-def test_all_is_sent():
-    """What is sent arrives, also when it takes several writes."""
+def test_all_data_is_sent():
+    """All data is sent, even when this takes several writes."""
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as end:
         protocol.send(writing, b"abc")

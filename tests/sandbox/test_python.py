@@ -101,15 +101,15 @@ def test_every_excess_is_ended(code):
     assert len(spawned) <= 2  # the worker that waits for the next snippet, and its keeper
 
 
-def test_what_was_printed_is_returned():
-    """Printed text comes back, by stream and together, in the order in which it was printed."""
+def test_printed_text_is_returned():
+    """Printed text is returned for each stream and combined, in the order of printing."""
     outcome = plain("import sys\nprint('one')\nsys.stdout.flush()\nprint('two', file=sys.stderr)\n")
     assert (outcome.status, outcome.output) == ("ok", "one\ntwo\n")
     assert (outcome.stdout, outcome.stderr, outcome.error) == ("one\n", "two\n", "")
 
 
 def test_the_boundary_is_named():
-    """Every outcome says which mechanisms were up."""
+    """Every outcome lists the active sandbox mechanisms."""
     described = plain("pass").boundary.describe()
     assert described.startswith("user, pid, net, ipc, uts and mount namespaces")
     assert described.endswith("Landlock, seccomp, resource limits")
@@ -119,8 +119,8 @@ def test_the_boundary_is_named():
     ("code", "word"),
     [("x" * 100_001, "100,001 bytes"), ("a\0b", "NUL"), ("'\ud800'", "surrogate"), ("é" * 60_000, "120")],
 )
-def test_invalid_text_is_not_run(code, word):
-    """Text that is too long or no text is refused at once, with a reason."""
+def test_invalid_code_is_not_run(code, word):
+    """Code that is too long or is not valid text is refused with a reason."""
     outcome = plain(code)
     assert (outcome.status, outcome.kind) == ("failed", "refused")
     assert word in outcome.error
@@ -132,9 +132,9 @@ def test_invalid_text_is_not_run(code, word):
         ("import time\ntime.sleep(60)", "timed out after 0.6 seconds"),
         ("'x' * 10 ** 12", "out of memory: the limit is 512 MB"),
         ("import ctypes\nctypes.string_at(0)", "ended by SIGSEGV"),
-        ("import os\nos._exit(0)", "exit code 0) before it was done"),
-        ("import os\nos._exit(63)", "exit code 63) before it was done"),
-        ("import os\nos._exit(64 + 31)", "exit code 95) before it was done"),
+        ("import os\nos._exit(0)", "exit code 0) before it finished"),
+        ("import os\nos._exit(63)", "exit code 63) before it finished"),
+        ("import os\nos._exit(64 + 31)", "exit code 95) before it finished"),
         ("raise ValueError('MemoryError')", "ValueError: MemoryError"),
         ("while True: print('x' * 9999)", "more than 64 MB of output"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
@@ -147,8 +147,8 @@ def test_every_end_is_one_sentence(code, words):
     assert "\n" not in outcome.error
 
 
-def test_output_before_the_end_is_returned():
-    """What was printed before the time was up is returned."""
+def test_output_before_timeout_is_returned():
+    """Output printed before the timeout is returned."""
     assert plain("print('so far', flush=True)\nwhile True: pass", limits=SHORT).output == "so far\n"
 
 
@@ -197,8 +197,8 @@ def test_code_that_owns_its_process_cannot_say_how_it_ended(end, words):
     assert outcome.value == ""
 
 
-def test_a_claim_is_untrusted_text():
-    """What the process says of itself is bounded text, whatever bytes it was."""
+def test_forged_result_is_untrusted_text():
+    """Forged result frames are treated as untrusted text of bounded length."""
     forged = "protocol.encode(kind=chr(0xdc80), line='9' * 5000, message='x' * 10 ** 5, hint=chr(0xdcff))"
     code = f"for n in range(3, 64):\n    try:\n        protocol.send(n, {forged})\n    except OSError:\n        pass"
     outcome = plain(f"import os\nfrom agentkit.sandbox import protocol\n{code}\nos._exit(0)")
@@ -231,15 +231,15 @@ def test_a_result_cannot_be_forged(forged):
     assert outcome.value == ""
 
 
-def test_each_snippet_has_a_process_of_its_own():
-    """Nothing that one snippet leaves, in memory or in files, is there for the next."""
+def test_each_snippet_has_its_own_process():
+    """A snippet sees no changes that an earlier one made in memory or in files."""
     write = "import math\nmath.pi = 3\nopen('/tmp/left', 'w').write('x')\nprint(math.pi)"
     assert plain(write).output == "3\n"
     assert plain("import math, os\nprint(math.pi > 3.1, os.path.exists('/tmp/left'))").output == "True False\n"
 
 
-def test_many_threads_may_run_code_at_once():
-    """Fifty snippets from fifty threads get each its own answer."""
+def test_many_threads_run_code_concurrently():
+    """Fifty snippets from fifty threads each return their own output."""
     with ThreadPoolExecutor(50) as threads:
         outcomes = list(threads.map(lambda n: plain(f"print({n} * {n})"), range(50)))
     assert [outcome.output for outcome in outcomes] == [f"{n * n}\n" for n in range(50)]
@@ -261,8 +261,8 @@ def test_code_can_be_awaited():
     assert beats > 3
 
 
-def test_a_cancelled_snippet_is_ended():
-    """Cancelling the one who awaits ends the snippet's process first."""
+def test_cancelled_snippet_is_ended():
+    """Cancelling the awaiting task ends the snippet's process."""
 
     async def main():
         await asyncio.wait_for(awaited("while True: pass"), 0.5)
@@ -286,22 +286,22 @@ def test_missing_mechanism_is_reported_or_refused(missing):
         plain("print(1)", available=available, sandbox="required")
 
 
-def test_without_a_root_of_its_own_code_still_reads_nothing_outside(outside):
-    """Where nothing can be mounted, Landlock alone keeps files from being read."""
+def test_landlock_alone_blocks_reading_files(outside):
+    """Without mounts, Landlock alone prevents reading files outside the sandbox."""
     outcome = plain(f"print(open('{outside['CANARY']}').read())", available=MECHANISMS - {"mount"})
     assert "PermissionError" in outcome.error
     assert outcome.boundary.is_strong
 
 
 def test_isolation_can_be_switched_off():
-    """With isolation off, limits are what is left, and the outcome says so."""
+    """With the sandbox off, only resource limits apply, and the outcome reports this."""
     outcome = plain("while True: pass", sandbox="off", limits=SHORT)
     assert outcome.status == "timed_out"
     assert outcome.boundary.describe() == "resource limits"
 
 
 def test_an_unknown_isolation_is_refused():
-    """A misspelt isolation is an error, not the weakest of all."""
+    """An unknown isolation value raises an error."""
     with pytest.raises(ConfigError, match="required"):
         plain("1", sandbox="on")
 
@@ -338,8 +338,8 @@ def test_nothing_outlives_its_host(how):
     assert alive == []
 
 
-def test_a_fork_of_the_host_has_workers_of_its_own():
-    """A process forked from the host runs snippets, and leaves the host's waiting worker to the host."""
+def test_forked_process_has_its_own_workers():
+    """A forked process uses its own workers and leaves the parent's waiting worker alone."""
     pool = WorkerPool()
     spec = WorkerSpec(guard=False)
     pool.achievable(spec)
@@ -375,7 +375,7 @@ def test_waiting_worker_is_used_once_and_expires():
 
 
 def test_a_worker_that_died_waiting_is_replaced():
-    """When the waiting worker was killed, the snippet gets another."""
+    """A waiting worker that was killed is replaced by another one."""
     pool = WorkerPool()
     spec = WorkerSpec(guard=False)
     pool.refill(spec)
@@ -395,8 +395,8 @@ def test_a_pool_may_keep_nothing():
     assert pool._waiting == []
 
 
-def test_nothing_piles_up():
-    """After many snippets there are no more processes, descriptors or threads than after a few."""
+def test_snippets_leak_no_resources():
+    """Repeated snippets leak no processes, file descriptors or threads."""
 
     def counts():
         process = psutil.Process()
@@ -422,7 +422,7 @@ def test_a_worker_that_cannot_start_is_an_error_in_words():
 
 @pytest.mark.parametrize("code", ["list(range(200_000))", "'x' * 3_000_000", "raise ValueError('x' * 3_000_000)"])
 def test_values_and_errors_are_bounded(code):
-    """A long value or error has its beginning and its end, and a note of what is missing between them."""
+    """A long value or error is shortened in the middle, with a note about the omitted bytes."""
     outcome = run_python(code)
     text = outcome.value + outcome.error
     assert "bytes left out" in text
@@ -438,8 +438,8 @@ def test_error_is_reported_by_its_own_type():
     assert run_python("raise MemoryError('no')").error.startswith("It ran out of memory")
 
 
-def test_what_the_library_prints_is_output():
-    """Text that a function of the standard library prints comes back like any other."""
+def test_standard_library_output_is_returned():
+    """Text printed by standard library functions is returned as output."""
     assert run_python("import calendar\ncalendar.TextCalendar().prmonth(2026, 11)").output.startswith(
         "   November 2026"
     )
@@ -447,7 +447,7 @@ def test_what_the_library_prints_is_output():
 
 
 def test_code_does_not_see_the_host_name():
-    """Inside, the machine is called sandbox."""
+    """The host name inside the sandbox is "sandbox"."""
     assert plain("import os\nprint(os.uname().nodename)").output == "sandbox\n"
 
 

@@ -66,8 +66,8 @@ def test_arguments_are_sent_by_parameter_name(line, given, named, arguments):
         (("x" * MAX_BYTES,), {}, ValueError, "are longer than"),
     ],
 )
-def test_what_cannot_be_asked_is_not_asked(line, given, named, error, text):
-    """An invalid call raises at its line, and the next one works."""
+def test_invalid_call_raises(line, given, named, error, text):
+    """An invalid call raises an error, and the next call works."""
     with pytest.raises(error, match=text):
         line.add(*given, **named)
     line.reply(protocol.encode(value="[1]"))

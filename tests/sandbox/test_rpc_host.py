@@ -25,7 +25,7 @@ class Asking:
         self.program = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
 
     def reply(self, texts):
-        """Keep what is replied."""
+        """Record the reply."""
         self.replies.append(texts)
 
 
@@ -40,7 +40,7 @@ def asking():
 
 
 def answer(tool, arguments):
-    """What a call is answered."""
+    """Return the answer to a call."""
     return {"value": f'["{tool} {len(arguments)}"]'}
 
 
@@ -66,7 +66,7 @@ def test_a_call_is_answered_when_it_is_whole(asking):
     ids=["too long", "without arguments", "with more", "no frame", "nothing", "two at once"],
 )
 def test_invalid_call_ends_the_program(asking, data):
-    """Whoever has got around the guard may send anything; nothing of it is taken for a call."""
+    """An invalid function call message raises a SandboxError and gets no reply."""
     with pytest.raises(SandboxError, match="invalid function call"):
         call_takers(asking, answer)[7](data)
     assert asking.replies == []
@@ -90,7 +90,7 @@ def test_calls_without_functions_are_ignored(asking):
 
 @strong
 def test_unread_reply_is_abandoned():
-    """A process that does not read what it has asked for holds nobody up."""
+    """Replying to a process that does not read its reply raises an error after the timeout."""
     keeper = WorkerHandle({"mechanisms": "", "calls": "yes", "task": "python"})
     try:
         os.kill(keeper.program.pid, signal.SIGSTOP)
@@ -185,14 +185,14 @@ def test_wrong_use_of_a_function_is_explained(code, error):
     ],
 )
 def test_awaiting_a_function_is_explained(code):
-    """Where a program awaits what a function gave, the error says that functions are called without it."""
+    """Awaiting a function raises an error that says to call functions without await."""
     outcome = run_program(f"import asyncio\n{code}", {"add": ["a"]}, lambda *_: {"value": "[3]"})
     assert "call functions without await, and without asyncio" in outcome.error
 
 
 @strong
-def test_an_answer_that_fails_ends_the_code():
-    """What the host raises is raised where the code is waited for, and the code ends."""
+def test_host_error_is_raised_to_the_caller():
+    """An exception in the host's function is raised to the caller and ends the program."""
 
     def failing(_function, _arguments):
         raise KeyError("a bug of the host")
@@ -202,8 +202,8 @@ def test_an_answer_that_fails_ends_the_code():
 
 
 @strong
-def test_what_is_cancelled_makes_no_more_calls():
-    """Code that was cancelled ends after the call that it waits for."""
+def test_cancelled_program_makes_no_further_calls():
+    """A cancelled program makes no further calls after the current one."""
     cancellation, made = Cancellation(), []
 
     def cancelling(_function, _arguments):

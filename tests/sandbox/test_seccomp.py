@@ -13,7 +13,7 @@ X86, ARM = 0xC000003E, 0xC00000B7
 
 
 def judge(program, number, arguments=(), architecture=X86):
-    """What a filter says of a call."""
+    """Return the filter's verdict for a system call."""
     data = struct.pack("=IIQ6Q", number, architecture, 0, *arguments, *[0] * (6 - len(arguments)))
     steps = list(struct.iter_unpack("=HBBI", program))
     place = accumulator = 0
@@ -31,7 +31,7 @@ def judge(program, number, arguments=(), architecture=X86):
 
 @pytest.mark.for_each("number", [0, 1, 3, 9, 11, 12, 202, 228, 231, 257, 318])
 def test_python_may_compute_and_print(number):
-    """A computing Python may read, write, open, map memory, tell the time and end."""
+    """The filter allows Python to read, write, open files, map memory, read the clock and exit."""
     assert judge(seccomp.python_filter("x86_64"), number) == ALLOW
 
 
@@ -103,6 +103,6 @@ def test_calls_in_a_foreign_way_are_not_made(program):
 @pytest.mark.parametrize(
     ("number", "verdict"), [(64, ALLOW), (63, ALLOW), (198, REFUSED), (220, REFUSED), (221, REFUSED)]
 )
-def test_arm_has_numbers_of_its_own(number, verdict):
-    """On 64-bit ARM the filter knows the calls by that machine's numbers."""
+def test_arm_uses_its_own_call_numbers(number, verdict):
+    """On 64-bit ARM, the filter uses that architecture's system call numbers."""
     assert judge(seccomp.python_filter("aarch64"), number, architecture=ARM) == verdict

@@ -105,8 +105,8 @@ def test_a_command_that_needs_a_full_search_is_not_run_without_it(tmp_path):
     assert run_command("true", str(tmp_path)).unsearched
 
 
-def test_a_second_search_sees_what_has_changed(tmp_path):
-    """What is remembered of a folder ends with its first change, also one that puts its times back."""
+def test_second_search_sees_changes(tmp_path):
+    """A cached folder is searched again after a change, even if its timestamps were restored."""
     (tmp_path / "a" / "b").mkdir(parents=True)
     time.sleep(0.1)
     assert not survey(str(tmp_path)).hidden
@@ -116,8 +116,8 @@ def test_a_second_search_sees_what_has_changed(tmp_path):
     assert [*survey(str(tmp_path)).hidden] == [f"{tmp_path}/a/b/.env"]
 
 
-def test_a_folder_is_judged_by_where_the_search_began(tmp_path):
-    """What one search remembers of a folder does not decide what another workspace locks."""
+def test_cached_search_depends_on_the_root(tmp_path):
+    """The cached result for one workspace does not affect which folders another workspace locks."""
     (tmp_path / ".github/workflows").mkdir(parents=True)
     time.sleep(0.1)
     assert not survey(str(tmp_path / ".github")).locked

@@ -28,7 +28,7 @@ def start(script):
 
 
 def attended(script, cancellation=None, **limits):
-    """Why a script was ended, and what it wrote."""
+    """Return why a script was stopped, its output and its exit code."""
     with start(script) as program:
         capture = Capture(1000)
         takers = {program.stdout.fileno(): capture.add, program.stderr.fileno(): capture.add}
@@ -36,20 +36,20 @@ def attended(script, cancellation=None, **limits):
         return stop, capture.text(), program.returncode
 
 
-def test_a_program_that_ends_is_left_alone():
-    """A program that ends by itself was not stopped, and its output is complete."""
+def test_finished_program_is_not_stopped():
+    """A program that exits normally is not stopped, and its output is complete."""
     assert attended("echo out; echo err >&2; exit 3") == (None, "out\nerr\n", 3)
 
 
-def test_late_program_is_ended_and_its_output_returned():
-    """A program that takes too long is ended, and what it had written is there."""
+def test_late_program_is_killed_and_its_output_returned():
+    """A program that exceeds the time limit is killed, and its output so far is returned."""
     stop, output, code = attended("echo before; sleep 60", timeout_seconds=0.3)
     assert (stop.word, output, code) == ("timed_out", "before\n", -9)
     assert "after 0.3 seconds" in stop.sentence
 
 
 def test_a_program_that_floods_is_ended():
-    """A program that writes without end is ended long before its time."""
+    """A program that writes endlessly is ended, and its output is shortened."""
     stop, output, _ = attended("yes", flood_bytes=1_000_000)
     assert stop.word == "flood"
     assert "bytes left out" in output
@@ -63,7 +63,7 @@ def test_a_program_with_many_processes_is_ended():
 
 
 def test_a_tree_of_processes_has_its_memory_together():
-    """The memory of all the processes of a program counts."""
+    """The memory limit applies to the sum over all processes of a program."""
     stop, _, _ = attended("sleep 20 & sleep 20 & sleep 20; wait", memory_bytes=2_000_000, timeout_seconds=20)
     assert stop.word == "memory"
     assert "MB" in stop.sentence
@@ -78,8 +78,8 @@ def test_a_program_can_be_cancelled():
     assert time.monotonic() - started < 20
 
 
-def test_what_a_program_leaves_holding_its_output_is_not_waited_for():
-    """A process that outlives its program and keeps the output open delays nothing."""
+def test_background_process_does_not_delay_the_result():
+    """A background process that keeps the output open does not delay the result."""
     started = time.monotonic()
     stop, output, _ = attended("sleep 5 & echo done")
     assert (stop, output) == (None, "done\n")
@@ -122,8 +122,8 @@ def test_a_capture_keeps_beginning_and_end(pieces, room):
         assert capture.text() == whole.decode("utf-8", "replace")
 
 
-def test_a_capture_says_what_is_missing():
-    """A cut output states how many bytes are missing between its beginning and its end."""
+def test_capture_reports_omitted_bytes():
+    """Truncated output states how many bytes were omitted."""
     capture = Capture(10)
     capture.add(b"a" * 8 + b"x" * 200_000)
     capture.add(b"bc")
@@ -138,7 +138,7 @@ def test_a_limit_is_a_positive_number(value):
 
 
 def test_blocking_work_can_be_awaited():
-    """Work in a thread gives its value to whoever awaits it, or its error."""
+    """Awaiting work in a thread returns its value or raises its error."""
 
     def fail(_):
         raise KeyError("x")

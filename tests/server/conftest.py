@@ -47,7 +47,7 @@ class Served:
         self.thread.join(PATIENCE)
 
     def ask(self, method, path, document=None, headers=None, *, token=True):
-        """Send one request; gives status, headers and body, which is read as JSON when it is some."""
+        """Send one request and return its status, headers and body, parsed if it is JSON."""
         said = {"Content-Type": "application/json"} if document is not None else {}
         said |= {"Authorization": f"Bearer {self.token}"} if token else {}
         said |= headers or {}
@@ -62,18 +62,18 @@ class Served:
         return SimpleNamespace(status=response.status, headers=response.headers, body=content)
 
     def complete(self, prompt="How much is 6*7?", **more):
-        """Ask for a completion."""
+        """Request a completion."""
         document = {"model": "helper", "messages": [{"role": "user", "content": prompt}], **more}
         return self.ask("POST", "/v1/chat/completions", document)
 
     def events(self, session, serial):
-        """All that happens in a run of the page, to its end."""
+        """Return all events of a run of the page."""
         body = self.ask("GET", f"/page/events?session={session}&serial={serial}").body
         lines = [body] if isinstance(body, dict) else map(json.loads, body.splitlines())
         return [line for line in lines if line]
 
     def question(self, session, serial):
-        """The next question of a run."""
+        """Return the next question of a run."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         headers = {"Authorization": f"Bearer {self.token}"}
         connection.request("GET", f"/page/events?session={session}&serial={serial}", headers=headers)
@@ -81,7 +81,7 @@ class Served:
             return next(line for line in map(json.loads, filter(bytes.strip, lines)) if line["kind"] == "asked")
 
     def run(self, prompt, session="talk"):
-        """Run a prompt of the page to its end; gives all that happened."""
+        """Run a prompt of the page to its end and return its events."""
         begun = self.ask("POST", "/page/run", {"session": session, "prompt": prompt})
         assert begun.status == 202, begun.body
         return self.events(session, begun.body["serial"])
@@ -99,7 +99,7 @@ def until(is_so, seconds=PATIENCE):
 
 @pytest.fixture
 def serve(tmp_path):
-    """Serve an agent with these lines, or an agent of one's own, until the test ends."""
+    """Return a function that serves an agent with scripted lines or a given agent until the test ends."""
     with contextlib.ExitStack() as stack:
 
         def start(*lines, agent=None, tools=core_tools, app_options=None, **options):
@@ -139,7 +139,8 @@ class Browser:
             if reply.get("method") == "Runtime.exceptionThrown":
                 raise AssertionError(reply["params"]["exceptionDetails"])
             if reply.get("id") == number:
-                assert "error" not in reply, reply
+                if "error" in reply:
+                    raise RuntimeError(reply["error"])
                 return reply["result"]
 
     def open(self, url, width=1100, height=800, scheme="light"):
@@ -158,9 +159,14 @@ class Browser:
         return self
 
     def js(self, expression, *, is_ready=True):
-        """The value of an expression in the page; None when it fails because the page is not there yet."""
+        """Return the value of an expression in the page, or None if the page is not loaded yet."""
         wanted = {"expression": expression, "awaitPromise": True, "returnByValue": True}
-        result = self.call("Runtime.evaluate", **wanted)
+        try:
+            result = self.call("Runtime.evaluate", **wanted)
+        except RuntimeError:  # the page is being replaced by another
+            if is_ready:
+                raise
+            return None
         assert not (is_ready and "exceptionDetails" in result), result
         return None if "exceptionDetails" in result else result["result"].get("value")
 
@@ -169,10 +175,12 @@ class Browser:
         try:
             return until(lambda: self.js(expression, is_ready=False))
         except AssertionError:
-            raise AssertionError(f"never so: {expression}\n{self.js('document.body.innerText')}") from None
+            raise AssertionError(
+                f"never so: {expression}\n{self.js('document.body.innerText', is_ready=False)}"
+            ) from None
 
     def click(self, words):
-        """Press the first button that is shown with these words, as soon as it can be pressed."""
+        """Click the first visible button with this text as soon as it is enabled."""
         found = (
             f"[...document.querySelectorAll('button')].find((each) => each.textContent.trim() === {json.dumps(words)}"
         )
@@ -180,7 +188,7 @@ class Browser:
         self.js(f"{found} && !each.disabled && each.offsetParent).click()")
 
     def type(self, text):
-        """Ask something, as a person types it."""
+        """Type a prompt and submit it."""
         self.until("document.activeElement?.id === 'prompt'")
         self.call("Input.insertText", text=text)
         self.press("Enter")
@@ -195,7 +203,7 @@ class Browser:
 
     @property
     def text(self):
-        """What the page says."""
+        """Return the visible text of the page."""
         return self.js("document.body.innerText")
 
 
@@ -205,7 +213,7 @@ def _closed():
 
 @contextlib.contextmanager
 def launched(profile):
-    """A browser with this profile folder."""
+    """Launch a browser with this profile folder."""
     (theirs, commands), (replies, ours) = os.pipe(), os.pipe()
     options = f"--headless --no-sandbox --disable-gpu --remote-debugging-pipe --no-first-run --user-data-dir={profile}"
     shell = f'exec "$0" {options} 3<&{theirs} 4>&{ours}'
@@ -223,7 +231,7 @@ def launched(profile):
 
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory):
-    """One browser for all tests; skipped where there is none."""
+    """Start one browser for all tests, or skip them if Chromium is not installed."""
     if BROWSER is None:
         pytest.skip("Chromium is not installed")
     with launched(tmp_path_factory.mktemp("profile")) as browser:
@@ -232,7 +240,7 @@ def chromium(tmp_path_factory):
 
 @pytest.fixture
 def browser(chromium):
-    """The browser, without what earlier tests left in it."""
+    """Return the browser without a session or cookies."""
     chromium.session = None
     chromium.call("Storage.clearCookies")
     return chromium

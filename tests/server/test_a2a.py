@@ -64,11 +64,11 @@ class Talk:
         self.ids = {}
 
     def say(self, *parts):
-        """Send a message; gives the states, the chunks of text as they came, and the task at the end."""
+        """Send a message and return the states, the chunks of text and the last task."""
         return asyncio.run(self._say(parts))
 
     def do(self, action):
-        """Do something else with the client: a coroutine function of it."""
+        """Call a coroutine function with the client."""
 
         async def acted():
             async with self.connected() as client:
@@ -78,7 +78,7 @@ class Talk:
 
     @contextlib.asynccontextmanager
     async def connected(self):
-        """The client for the interface of this version."""
+        """Return the client for the interface of this version."""
         headers = {"Authorization": f"Bearer {self.token}"}
         async with httpx.AsyncClient(timeout=30, headers=headers) as connection:
             card = await A2ACardResolver(connection, self.served.origin).get_agent_card()
@@ -110,17 +110,17 @@ class Talk:
 
 
 def state(task):
-    """The state of a task."""
+    """Return the state of a task."""
     return TaskState.Name(task.status.state).removeprefix("TASK_STATE_")
 
 
 def answer(task):
-    """The text of a task's artifacts."""
+    """Return the text of a task's artifacts."""
     return "\n".join(map(get_artifact_text, task.artifacts))
 
 
-def test_the_card_is_open_and_names_no_tools(serve):
-    """Others find the agent without a token, and learn its name, not its tools; to use it they need the token."""
+def test_the_card_is_public_and_lists_no_tools(serve):
+    """The agent card is public and lists no tools, and using the agent requires the token."""
     served = serve("unused", description="Knows mail.", tools=[send_mail])
     card = served.ask("GET", CARD, token=False)
     assert (card.status, card.body["name"], card.body["description"]) == (200, "helper", "Knows mail.")
@@ -133,7 +133,7 @@ def test_the_card_is_open_and_names_no_tools(serve):
 
 
 def test_a_task_is_streamed(serve):
-    """Chunks of the answer arrive as it is written; the finished task has it in one piece."""
+    """The answer is streamed in chunks, and the completed task contains the whole answer."""
     served = serve("The capital is Hanoi.")
     states, chunks, task = Talk(served).say("What is the capital?")
     assert states == ["WORKING", "COMPLETED"]
@@ -144,14 +144,14 @@ def test_a_task_is_streamed(serve):
 
 @pytest.mark.parametrize(("streaming", "version"), [(False, "1.0"), (True, "0.3"), (False, "0.3")])
 def test_other_clients_are_served(serve, streaming, version):
-    """A client that does not stream, or speaks the protocol's version 0.3, gets the same."""
+    """Clients that do not stream or that use protocol version 0.3 get the same answer."""
     served = serve("Hanoi.")
     _, _, task = Talk(served, streaming=streaming, version=version).say("What is the capital?")
     assert (state(task), answer(task)) == ("COMPLETED", "Hanoi.")
 
 
 def test_a_context_is_a_conversation(serve, tmp_path):
-    """Tasks of one context continue one conversation; another context knows nothing of it."""
+    """Tasks of one context continue one conversation and do not affect other contexts."""
     llm = ScriptedLLM("Good day.", "Ana.", "Who?")
     talk = Talk(serve(agent=Agent("helper", llm=llm, workspace=tmp_path)))
     talk.say("I am Ana.")
@@ -190,8 +190,8 @@ def test_approvals_need_input(serve, tmp_path, reply, result):
     assert result in llm.requests[1].messages[-1].content
 
 
-def test_unclear_and_wrong_answers_approve_nothing(serve, tmp_path):
-    """What is no answer leaves the task waiting; nothing is approved."""
+def test_invalid_answers_approve_nothing(serve, tmp_path):
+    """An unclear or invalid answer leaves the task in INPUT_REQUIRED and approves nothing."""
     llm = ScriptedLLM([call("send_mail", to="a@x.org"), call("ask_user", question="When?")], "Done.")
     talk = Talk(serve(agent=Agent("helper", [send_mail, ask_user_tool()], llm=llm, workspace=tmp_path)))
     talk.say("Mail.")
@@ -208,7 +208,7 @@ def test_unclear_and_wrong_answers_approve_nothing(serve, tmp_path):
 
 
 def test_an_answer_counts_once(serve, tmp_path):
-    """An answer to a task that a person has answered elsewhere since fails it."""
+    """An answer to a task that was already answered elsewhere fails the task."""
     place, llm = tmp_path / "sessions.db", ScriptedLLM(call("send_mail", to="bo@x.org"), "Done.")
     agent = Agent("helper", [send_mail], llm=llm, workspace=tmp_path)
     talk = Talk(serve(agent=agent, app_options={"sessions": place}))
@@ -219,7 +219,7 @@ def test_an_answer_counts_once(serve, tmp_path):
 
 
 def test_questions_need_input(serve, tmp_path):
-    """A question of the agent is answered by the other agent's text."""
+    """A question of the agent is answered by the text of the other agent."""
     llm = ScriptedLLM(call("ask_user", question="Which one?"), "The red one.")
     talk = Talk(serve(agent=Agent("helper", [ask_user_tool()], llm=llm, workspace=tmp_path)))
     assert get_message_text(talk.say("Choose.")[2].status.message) == "Which one?"
@@ -236,7 +236,7 @@ def test_questions_need_input(serve, tmp_path):
     ],
 )
 def test_parts_that_cannot_be_read_fail_the_task(serve, parts, reason):
-    """A message that no model can read fails its task before the model is called."""
+    """A message with unsupported parts fails its task before the model is called."""
     _, _, task = Talk(serve("unused")).say(*parts)
     assert state(task) == "FAILED"
     assert reason in get_message_text(task.status.message)
@@ -277,7 +277,7 @@ def test_a_task_can_be_cancelled(serve, tmp_path):
 
 
 def test_ended_tasks_are_forgotten_beyond_a_maximum():
-    """Old ended tasks are dropped; tasks that work or wait stay."""
+    """The oldest ended tasks are dropped beyond a maximum, and working or waiting tasks remain."""
 
     async def filled():
         from a2a.server.context import ServerCallContext
@@ -323,7 +323,7 @@ class Clerk(AgentExecutor):
 
 @pytest.fixture
 def serve_app():
-    """Serve routes on a port of their own, which are made from the origin; gives the origin."""
+    """Return a function that serves routes created from the origin on a free port."""
     import uvicorn
 
     with contextlib.ExitStack() as stack:
@@ -348,7 +348,7 @@ def serve_app():
 
 @pytest.fixture
 def clerk(serve_app):
-    """The address of the clerk; an argument replaces the address in its card."""
+    """Return a function that serves the clerk, optionally with another address in its card."""
 
     def start(url=None, *, streaming=True):
         def routes(origin):
@@ -383,7 +383,7 @@ def test_a_remote_agent_is_called_like_an_agent(clerk, streaming):
 
 
 def test_a_remote_agent_remembers_the_conversation(serve, tmp_path):
-    """Calls continue one conversation until it is forgotten."""
+    """Calls to a remote agent continue one conversation until `reset`."""
     llm = ScriptedLLM("One.", "Two.", "Three.")
     served = serve(agent=Agent("helper", llm=llm, workspace=tmp_path))
     remote = A2AAgent(served.origin, headers={"Authorization": f"Bearer {served.token}"})
@@ -394,12 +394,12 @@ def test_a_remote_agent_remembers_the_conversation(serve, tmp_path):
 
 
 def test_a_remote_agent_can_answer_without_a_task(clerk):
-    """A message in place of a task is the answer."""
+    """A remote agent may return a message instead of a task."""
     assert A2AAgent(clerk())("greet") == "Good day."
 
 
-def test_a_task_that_is_not_done_is_asked_for(serve_app):
-    """A server that answers before its task is done is asked until it is."""
+def test_an_unfinished_task_is_polled(serve_app):
+    """A task that is returned before it is done is polled until it is."""
     texts = iter(["working", "working", "completed"])
 
     async def card(request):
@@ -419,8 +419,8 @@ def test_a_task_that_is_not_done_is_asked_for(serve_app):
     assert A2AAgent(origin)("Work.") == "Done."
 
 
-def test_answers_to_a_remote_agent_are_typed(serve, tmp_path):
-    """The result of a remote task that waits is resumed call by call; what is no answer is refused."""
+def test_a_paused_remote_task_is_resumed_call_by_call(serve, tmp_path):
+    """A paused remote task can be resumed one call at a time, and an invalid answer is a ConfigError."""
     llm = ScriptedLLM([call("send_mail", to="a@x.org"), call("ask_user", question="When?")], "Done.")
     served = serve(agent=Agent("helper", [send_mail, ask_user_tool()], llm=llm, workspace=tmp_path))
     result = A2AAgent(served.origin, token=served.token).run("Mail.")
@@ -437,7 +437,7 @@ def test_answers_to_a_remote_agent_are_typed(serve, tmp_path):
 
 @pytest.mark.parametrize(("said", "words"), [("red", "red"), (True, "yes"), (False, "no")])
 def test_the_approver_answers_the_questions_of_a_remote_agent(clerk, tmp_path, said, words):
-    """A question of a remote agent is put to the approver of the local run."""
+    """A question of a remote agent is passed to the approver of the local run."""
     llm = ScriptedLLM(call("clerk", request="choose"), "Done.")
     remote = A2AAgent(clerk(), name="clerk")
     Agent("boss", [remote], llm=llm, workspace=tmp_path, approve=lambda _: said)("Choose.")
@@ -445,7 +445,7 @@ def test_the_approver_answers_the_questions_of_a_remote_agent(clerk, tmp_path, s
 
 
 def test_results_of_others_are_not_resumed(clerk):
-    """A remote agent resumes its own results only, and works on texts only."""
+    """A remote agent only resumes its own results and only accepts text."""
     other = Agent("other", llm=ScriptedLLM("Hi.")).run("Hi")
     remote = A2AAgent(clerk())
     for work in (other.resumption(True), 5):
@@ -454,7 +454,7 @@ def test_results_of_others_are_not_resumed(clerk):
 
 
 def test_runs_end_with_the_server(serve, tmp_path):
-    """When the server stops, so do the runs of its tasks."""
+    """The runs of tasks are stopped when the server stops."""
     started, stopped = threading.Event(), threading.Event()
 
     async def wait() -> str:
@@ -477,8 +477,8 @@ def test_runs_end_with_the_server(serve, tmp_path):
     assert stopped.wait(20)
 
 
-def test_a_remote_task_that_needs_input_is_a_paused_run(clerk):
-    """What a remote task asks is answered through the result, also after it was stored as text."""
+def test_a_remote_task_that_needs_input_pauses_the_run(clerk):
+    """A question from a remote task is answered through the result, even after the result was saved as JSON."""
     remote = A2AAgent(clerk())
     result = remote.run("choose")
     (pending,) = result.pending
@@ -488,8 +488,8 @@ def test_a_remote_task_that_needs_input_is_a_paused_run(clerk):
     assert remote.run(saved.resumption("blue")).text == "You said blue."
 
 
-def test_a_remote_agent_is_a_tool(clerk, tmp_path):
-    """An agent uses the remote one as a tool, whose results are untrusted; a person answers what it asks."""
+def test_a_remote_agent_can_be_used_as_a_tool(clerk, tmp_path):
+    """A remote agent can be used as a tool: its results are untrusted and its questions pause the run."""
     lines = call("clerk", request="hello"), "Said.", call("clerk", request="choose"), "Red, then."
     llm = ScriptedLLM(*lines)
     agent = Agent("helper", [A2AAgent(clerk(), name="clerk")], llm=llm, workspace=tmp_path, approve="later")
@@ -520,7 +520,7 @@ def test_approvals_pass_through_two_agents(serve, tmp_path):
 
 
 def test_nothing_is_approved_without_an_approver(serve, tmp_path):
-    """Without an approver, a remote agent's call that needs approval is refused."""
+    """Without an approver, a remote call that needs approval is denied."""
     remote_llm = ScriptedLLM(call("send_mail", to="bo@x.org"), "Not sent.")
     served = serve(agent=Agent("helper", [send_mail], llm=remote_llm, workspace=tmp_path))
     remote = A2AAgent(served.origin, name="mailer", token=served.token)
@@ -530,7 +530,7 @@ def test_nothing_is_approved_without_an_approver(serve, tmp_path):
 
 
 def test_failures_of_a_remote_agent_are_results(clerk, serve, serve_app):
-    """A task that fails, a wrong token, a closed port and a card that points elsewhere are failed runs."""
+    """A failed task, wrong token, closed port or card without a usable interface produces a failed run."""
     elsewhere, works, guarded = clerk("http://127.0.0.1:9/rpc"), clerk(), serve("unused").origin
 
     async def card(request):

@@ -33,7 +33,7 @@ class Editor:
         self.chosen, self.updates, self.asked = list(chosen), [], []
 
     async def session_update(self, update, **_):
-        """Note an update."""
+        """Record an update."""
         self.updates.append(update)
 
     async def request_permission(self, tool_call, options, **_):
@@ -45,11 +45,11 @@ class Editor:
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen))
 
     def text(self, kind="agent_message_chunk"):
-        """The text of the updates of a kind."""
+        """Return the text of the updates of a kind."""
         return "".join(each.content.text for each in self.updates if each.session_update == kind)
 
     def calls(self):
-        """Each call with the states that it went through, and its last content."""
+        """Return each call with its states and last content."""
         seen = {}
         for each in self.updates:
             if each.session_update in ("tool_call", "tool_call_update"):
@@ -82,7 +82,7 @@ async def connected(editor, agent, store=None):
 
 
 def talk(editor, agent, folder, *prompts, store=None):
-    """Send prompts in a new session; gives the responses and the id of the session."""
+    """Send prompts in a new session and return the responses and the session id."""
 
     async def talked():
         async with connected(editor, agent, store) as client:
@@ -133,7 +133,7 @@ def test_changes_are_approved_with_their_diff(tmp_path, chosen, is_written):
 
 
 def test_changes_that_need_no_approval_show_their_diff(tmp_path):
-    """A new file that is written unasked is shown as one without an old text."""
+    """A new file written without approval is shown as a diff without an old text."""
     lines = call("write_file", path="new.txt", content="hello\n"), "Done."
     editor = Editor()
     talk(editor, Agent("helper", file_tools, llm=ScriptedLLM(*lines), safety="system"), tmp_path, "Write.")
@@ -142,8 +142,8 @@ def test_changes_that_need_no_approval_show_their_diff(tmp_path):
     assert (tmp_path / "new.txt").read_text() == "hello\n"
 
 
-def test_an_approval_can_hold_for_the_conversation(tmp_path):
-    """What is always allowed is not asked about again; an option that was not offered counts as no."""
+def test_an_approval_can_last_for_the_conversation(tmp_path):
+    """ "Always allow" is not asked again in the conversation, and an option that was not offered counts as no."""
     (tmp_path / "a.txt").write_text("one\n")
     lines = [call("write_file", path="a.txt", content=text) for text in ("two", "three")]
     editor = Editor("workspace")
@@ -157,7 +157,7 @@ def test_an_approval_can_hold_for_the_conversation(tmp_path):
 
 
 def test_a_question_is_answered_by_the_next_prompt(tmp_path):
-    """A question of the agent ends the turn; the next prompt is its answer."""
+    """A question of the agent ends the turn, and the next prompt is its answer."""
     llm = ScriptedLLM(call("ask_user", question="Which one?"), "The red one.")
     editor = Editor()
     talk(editor, Agent("helper", [ask_user_tool()], llm=llm), tmp_path, "Choose.", "red")
@@ -167,7 +167,7 @@ def test_a_question_is_answered_by_the_next_prompt(tmp_path):
 
 
 def test_prompts_have_images_and_resources(tmp_path):
-    """Images, linked and embedded resources reach the model; sound is refused."""
+    """Images, linked and embedded resources reach the model, and audio is rejected."""
     picture = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
     llm = ScriptedLLM("Seen.")
     blocks = [
@@ -185,8 +185,8 @@ def test_prompts_have_images_and_resources(tmp_path):
         talk(Editor(), Agent("helper", llm=ScriptedLLM("unused")), tmp_path, [audio_block("aGk=", "audio/wav")])
 
 
-def test_a_session_is_loaded_with_its_history(tmp_path):
-    """A stored session continues in another process: the editor gets what was said and done."""
+def test_loading_a_session_replays_its_history(tmp_path):
+    """Loading a stored session sends the editor its messages and tool calls."""
     store = store_at(tmp_path / "sessions.db")
     first = ScriptedLLM(say("Wait.", call("calculator", expression="6*7")), "It is 42.")
     _, session = talk(Editor(), Agent("helper", core_tools, llm=first), tmp_path, "How much is 6*7?", store=store)
@@ -207,7 +207,7 @@ def test_a_session_is_loaded_with_its_history(tmp_path):
 
 
 def test_a_prompt_can_be_cancelled(tmp_path):
-    """Cancelling stops the run; the next prompt goes on in the same session. Only one prompt is answered at a time."""
+    """Cancelling stops the run and keeps the session usable; a second concurrent prompt is rejected."""
     started = threading.Event()
 
     async def wait() -> str:
@@ -236,7 +236,7 @@ def test_a_prompt_can_be_cancelled(tmp_path):
 
 
 def test_runs_end_with_the_connection(tmp_path):
-    """When the editor goes away, the prompt at work is stopped."""
+    """The running prompt is stopped when the editor disconnects."""
     started, stopped = threading.Event(), threading.Event()
 
     async def wait() -> str:
@@ -260,14 +260,14 @@ def test_runs_end_with_the_connection(tmp_path):
 
 
 def test_a_question_waits_for_the_next_prompt(tmp_path):
-    """A question that needs a text is not put as a request for permission."""
+    """A question that needs text is not sent as a permission request."""
     asked = ApprovalRequest("helper", "ask_user", {}, Decision(Verdict.ASK, WORDS, "Which one?"))
     served = EditorAgent(Agent(llm=ScriptedLLM()), store_at(":memory:"))
     assert asyncio.run(served._ask("s", served._open("s", str(tmp_path)), asked)) is Approval.LATER
 
 
 def test_handoffs_and_calls_alone_are_shown(tmp_path):
-    """A call of a tool that the agent does not list is shown; so is a stored call without a text."""
+    """Calls of unlisted tools and stored calls without text are shown."""
     other = Agent("clerk", llm=ScriptedLLM("Clerk here."))
     editor = Editor()
     agent = Agent("helper", handoffs=[other], llm=ScriptedLLM(call("hand_off_to_clerk")))
@@ -278,7 +278,7 @@ def test_handoffs_and_calls_alone_are_shown(tmp_path):
 
 
 def test_ends_of_runs_have_reasons(tmp_path):
-    """A limit is a reason to stop; a failed run is an error."""
+    """A limit is reported as a stop reason, and a failed run as an error."""
     limited = Agent("helper", core_tools, max_iterations=1, llm=ScriptedLLM(call("calculator", expression="1"), "Cut."))
     assert talk(Editor(), limited, tmp_path, "Count.")[0][0].stop_reason == "max_turn_requests"
     tokens = Limits(total_tokens=10)

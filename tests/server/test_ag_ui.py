@@ -55,7 +55,7 @@ def page(request):
 
 @pytest.fixture(scope="session")
 def npm_folder(tmp_path_factory):
-    """A folder with the official client."""
+    """Return a folder with the official client."""
     if not (shutil.which("npm") and shutil.which("node")):
         pytest.skip("AG-UI's client needs npm and Node")
     folder = tmp_path_factory.mktemp("npm")
@@ -165,7 +165,7 @@ def test_a_thread_is_a_conversation(serve, page, tmp_path):
     assert asked == [["I am Ana."], *[["I am Ana.", "Who am I?"]] * 2, ["I am Ana.", "Who is Bo?"]]
 
 
-def test_a_thread_from_elsewhere_is_continued(serve, tmp_path):
+def test_an_unknown_thread_starts_with_its_messages(serve, tmp_path):
     """A thread that the server does not know starts with the messages of the page; its context follows the prompt."""
     llm = ScriptedLLM("Ana.")
     served = serve(agent=Agent("helper", llm=llm, workspace=tmp_path))
@@ -185,7 +185,7 @@ def test_a_thread_from_elsewhere_is_continued(serve, tmp_path):
 
 
 def say_of(text):
-    """An answer in the page's messages."""
+    """Return an answer in the messages of the page."""
     return {"id": "a1", "role": "assistant", "content": text}
 
 
@@ -203,8 +203,8 @@ def test_tools_run_in_the_page(serve, page, tmp_path):
     assert (result.content, result.labels) == ("done", {"untrusted"})
 
 
-def test_a_page_reports_errors_and_answers_all(serve, tmp_path):
-    """A call of the page that failed has its error as result; nothing goes on before the page has answered."""
+def test_a_failed_page_tool_reports_its_error(serve, tmp_path):
+    """A failed page tool sends its error to the model, and a run before its result is rejected."""
     llm = ScriptedLLM(call("set_colour", name="red"), "It did not work.")
     served = serve(agent=Agent("helper", llm=llm, workspace=tmp_path))
     failed = {"id": "m9", "role": "tool", "toolCallId": "call_1_1", "content": "", "error": "no such colour"}
@@ -216,8 +216,8 @@ def test_a_page_reports_errors_and_answers_all(serve, tmp_path):
     assert "no such colour" in llm.requests[1].messages[-1].content
 
 
-def test_a_message_replaces_the_result_of_the_page(serve, page, tmp_path):
-    """A user who writes instead of waiting for the page is answered; the call has a result that says so."""
+def test_a_new_message_replaces_a_pending_page_result(serve, page, tmp_path):
+    """A new user message is answered, and the pending page call has a result saying that it did not run."""
     llm = ScriptedLLM(call("set_colour", name="red"), "Never mind, then.")
     served = serve(agent=Agent("helper", llm=llm, workspace=tmp_path))
     offered = {"tools": [COLOUR]}
@@ -239,7 +239,7 @@ def test_a_message_replaces_the_result_of_the_page(serve, page, tmp_path):
     ],
 )
 def test_approvals_are_interrupts(serve, page, tmp_path, payload, result):
-    """A call that needs approval interrupts the run; the next one has the user's decision."""
+    """A call that needs approval interrupts the run, and the next run receives the user's decision."""
     llm = ScriptedLLM(call("send_mail", to="bo@x.org"), "Done.")
     served = serve(agent=Agent("helper", [send_mail], llm=llm, workspace=tmp_path))
     status = {"status": "cancelled"} if payload is None else {"status": "resolved", "payload": payload}
@@ -256,7 +256,7 @@ def test_approvals_are_interrupts(serve, page, tmp_path, payload, result):
 
 
 def test_questions_are_interrupts(serve, page, tmp_path):
-    """A question of the agent to the user is an interrupt with a schema for its answer."""
+    """A question to the user is an interrupt with a schema for its answer."""
     llm = ScriptedLLM(call("ask_user", question="Which one?"), "The red one.")
     served = serve(agent=Agent("helper", [ask_user_tool()], llm=llm, workspace=tmp_path))
     resume = [{"interruptId": "call_1_1", "status": "resolved", "payload": {"answer": "red"}}]
@@ -287,7 +287,7 @@ def add_item(shared: RunContext[SharedState], name: str) -> str:
     ],
 )
 def test_questions_can_be_left_open(serve, tmp_path, entry, result):
-    """A question can be cancelled, or answered with a text; a payload without an answer is refused."""
+    """A question can be cancelled or answered with text, and a payload without an answer is rejected."""
     llm = ScriptedLLM(call("ask_user", question="Which one?"), "Fine.")
     served = serve(agent=Agent("helper", [ask_user_tool()], llm=llm, workspace=tmp_path))
     resume = [{"interruptId": "call_1_1", **entry}]
@@ -299,7 +299,7 @@ def test_questions_can_be_left_open(serve, tmp_path, entry, result):
 
 
 def test_one_run_at_a_time(serve, tmp_path):
-    """A thread has one run at a time; a second one is refused, and the first is not disturbed."""
+    """A thread has one run at a time, and a second one is rejected without affecting the first."""
     started, leave = threading.Event(), threading.Event()
 
     def wait() -> str:
@@ -319,7 +319,7 @@ def test_one_run_at_a_time(serve, tmp_path):
 
 
 def test_idle_conversations_are_dropped_beyond_a_maximum():
-    """Conversations that nobody uses are forgotten, and read from the store when they are named again."""
+    """Idle conversations beyond the maximum are dropped and loaded from the store on next use."""
     conversations = Conversations(Agent(llm=ScriptedLLM()), store_at(":memory:"), "x")
     first, busy = conversations.find("first"), conversations.find("busy")
     with busy.exclusive():
@@ -342,7 +342,7 @@ def test_state_is_shared(serve, page, tmp_path):
 
 
 def test_open_interrupts_block(serve, page, tmp_path):
-    """Nothing runs until every open interrupt is answered, with a payload that fits; an answer counts once."""
+    """No run starts until every open interrupt has a valid answer, and an answer is used once."""
     calls = call("send_mail", to="a@x.org"), call("send_mail", to="b@x.org")
     llm = ScriptedLLM(say("Two.", *calls), "Done.")
     served = serve(agent=Agent("helper", [send_mail], llm=llm, workspace=tmp_path))
@@ -367,7 +367,7 @@ def test_open_interrupts_block(serve, page, tmp_path):
 
 
 def test_messages_have_no_empty_chunks():
-    """A blank before the text of a response is not sent; chunks of reasoning are one message."""
+    """Blank text before a response is not sent, and reasoning chunks form one message."""
     translation = AGUITranslation(set())
     types = [each.type.value for event in (TextDelta("\n\n"), TextDelta("Hi")) for each in translation.events(event)]
     assert types == ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT"]
@@ -378,7 +378,7 @@ def test_messages_have_no_empty_chunks():
 
 
 def test_a_failure_is_an_error_event(serve, page):
-    """A failed run ends with an error for the page; the thread can be asked again."""
+    """A failed run sends an error event, and the thread accepts another prompt."""
     served = serve(Rejected("The model is out of order."), "Fine now.")
     first, second = page(served, {"add": [ASKED]}, {})
     assert "out of order" in first["error"]["message"]
@@ -410,7 +410,7 @@ def test_a_failure_is_an_error_event(serve, page):
     ],
 )
 def test_what_does_not_fit_is_refused(serve, change, status):
-    """A request that does not fit is refused before the model is called."""
+    """An invalid request is rejected before the model is called."""
     served = serve(tools=core_tools)
     answer = served.ask("POST", "/ag-ui", {"threadId": "t", "runId": "r", "messages": [ASKED], **change})
     if answer.status != 200:
@@ -421,6 +421,6 @@ def test_what_does_not_fit_is_refused(serve, change, status):
 
 
 def test_the_token_is_needed(serve):
-    """Nobody runs the agent without the token."""
+    """A request without the token returns 401."""
     document = {"threadId": "t", "runId": "r", "messages": [ASKED]}
     assert serve().ask("POST", "/ag-ui", document, token=False).status == 401

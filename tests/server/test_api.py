@@ -10,7 +10,7 @@ WRITE = call("write_file", path="a.txt", content="new\n")
 
 
 def test_signing_in_gives_cookie_and_key(serve):
-    """With the token the page gets a cookie and a key, which together open its addresses and no others."""
+    """Signing in with the token returns a cookie and a key that together give access to the page's paths."""
     served = serve("unused")
     signed = served.ask("POST", "/sign-in", {"token": served.token}, token=False)
     cookie = signed.headers["set-cookie"].partition(";")[0]
@@ -21,8 +21,8 @@ def test_signing_in_gives_cookie_and_key(serve):
     assert served.ask("POST", "/sign-in", {"token": "x" * 5_000}, token=False).status == 413
 
 
-def test_about_tells_who_answers(serve, tmp_path):
-    """The page learns the agent's name, model, tools, level and folder, and the conversation to open."""
+def test_about_describes_the_agent(serve, tmp_path):
+    """`/page/about` returns the agent's name, model, tools, level and folder, and the session to open."""
     about = serve("unused", app_options={"session": "trip"}).ask("GET", "/page/about").body
     assert (about["agent"], about["model"], about["safety"], about["session"]) == (
         "helper",
@@ -34,8 +34,8 @@ def test_about_tells_who_answers(serve, tmp_path):
     assert about["tools"][0].keys() == {"name", "level", "description"}
 
 
-def test_a_run_is_begun_and_heard(serve):
-    """A prompt begins a run in a new conversation, which is then among the conversations."""
+def test_a_prompt_starts_a_run_in_a_new_conversation(serve):
+    """A prompt without a session starts a run in a new conversation, which is then listed."""
     served = serve("Hello.")
     begun = served.ask("POST", "/page/run", {"prompt": "Good morning"})
     assert begun.status == 202
@@ -47,8 +47,8 @@ def test_a_run_is_begun_and_heard(serve):
     assert [event["kind"] for event in kept["events"]] == ["begun", "said", "ended"]
 
 
-def test_a_question_is_answered(serve, tmp_path):
-    """A question of a run is answered by its mark; the run goes on, and what it changed is undone."""
+def test_a_question_is_answered_and_the_run_undone(serve, tmp_path):
+    """Answering a question resumes the run, and the changes of the run can be undone once."""
     served = serve(WRITE, "Done.", tools=system_tools)
     begun = served.ask("POST", "/page/run", {"session": "talk", "prompt": "Write"}).body
     question = served.question("talk", begun["serial"])
@@ -62,8 +62,8 @@ def test_a_question_is_answered(serve, tmp_path):
     assert served.ask("POST", "/page/undo", {"session": "talk"}).status == 409
 
 
-def test_a_run_is_stopped_and_gone_on_with(serve):
-    """A run is stopped by its conversation; answers go to one that waits, and there is none."""
+def test_a_run_is_stopped_and_unknown_runs_are_not_resumed(serve):
+    """A run can be stopped, and answers for a run that is not waiting fail."""
     served = serve(WRITE, "Hello.", tools=system_tools)
     begun = served.ask("POST", "/page/run", {"session": "talk", "prompt": "Write"}).body
     assert served.ask("POST", "/page/stop", {"session": "talk"}).status == 200
@@ -111,14 +111,14 @@ def test_a_run_is_stopped_and_gone_on_with(serve):
         ("POST", "/page/undo", {"session": "talk", "record": {"a": 1}}, 409),
     ],
 )
-def test_what_makes_no_sense_is_refused(serve, method, path, document, status):
-    """What is no prompt, no answer, no name or no number is refused, and nothing begins."""
+def test_invalid_requests_are_rejected(serve, method, path, document, status):
+    """An invalid prompt, answer, name or number returns a JSON error."""
     refused = serve("unused").ask(method, path, document)
     assert (refused.status, refused.body["error"].keys()) == (status, {"message", "type", "param", "code"})
 
 
-def test_a_page_that_was_left_open_answers_nothing_else(serve):
-    """A run that waited once is not taken for the one that waits now, though their calls have the same id."""
+def test_stale_answers_are_not_applied_to_another_run(serve):
+    """Answers for an earlier paused run are not applied to a later run whose call has the same id."""
     served = serve(
         call("ask_user", question="Blue?"),
         "Then red.",
@@ -142,8 +142,8 @@ def test_a_page_that_was_left_open_answers_nothing_else(serve):
     assert served.ask("POST", "/page/answer", {**later, "answer": "once"}).status == 409
 
 
-def test_no_name_is_a_path(serve, tmp_path):
-    """A conversation may be called like a path: it is a name among others, and no file is touched."""
+def test_a_name_is_not_used_as_a_path(serve, tmp_path):
+    """A conversation whose name looks like a path is stored without touching a file."""
     served = serve("Hello.")
     name = "../../etc/passwd"
     begun = served.ask("POST", "/page/run", {"session": name, "prompt": "Hi"}).body

@@ -44,20 +44,20 @@ DOORS = [
 
 
 def document(method):
-    """A body for requests that have one."""
+    """Return a body for methods that have one."""
     return {} if method == "POST" else None
 
 
-def test_an_application_is_starlettes():
-    """`app` gives a Starlette application with a token of its own, or with the one that it is told."""
+def test_app_returns_a_starlette_application():
+    """`app` returns a Starlette application with a random token or the given one."""
     agent = Agent("helper", llm=ScriptedLLM())
     assert isinstance(app(agent), Starlette)
     assert app(agent).state.token != app(agent).state.token
     assert app(agent, token="x" * 20).state.token == "x" * 20
 
 
-def test_what_cannot_be_served_is_said_at_once(monkeypatch):
-    """No agent, no model, a weak token, or room for nobody is refused before anything is served."""
+def test_invalid_app_arguments_raise_an_error(monkeypatch):
+    """`app` raises an error for a non-agent, a missing model, a weak token, no capacity or an invalid host."""
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "AZURE_OPENAI_API_KEY", "ANTHROPIC_API_KEY", "AGENTKIT_MODEL"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ConfigError, match="takes an Agent"):
@@ -70,7 +70,7 @@ def test_what_cannot_be_served_is_said_at_once(monkeypatch):
 
 
 def test_without_an_extra_a_protocol_names_the_command():
-    """A protocol whose package is not installed says which extra it needs."""
+    """A protocol whose package is not installed raises an error that names the extra."""
     program = (
         "import asyncio, sys\nsys.modules |= dict.fromkeys(['a2a', 'acp', 'ag_ui'])\n"
         "from agentkit import Agent\nfrom agentkit.errors import MissingExtra\n"
@@ -101,7 +101,7 @@ def test_protocols_are_loaded_when_they_are_used():
 
 
 def test_without_the_extra_the_command_that_installs_it_is_named():
-    """Where Starlette is not installed, the error names the extra that brings it."""
+    """Without Starlette, the error names the extra to install."""
     program = (
         "import sys; sys.modules['starlette'] = None\n"
         "from agentkit import Agent\nfrom agentkit.server import app\nfrom agentkit.testing import ScriptedLLM\n"
@@ -113,7 +113,7 @@ def test_without_the_extra_the_command_that_installs_it_is_named():
 
 @pytest.mark.parametrize("path", FILES)
 def test_the_pages_files_are_shown_to_everybody(serve, path):
-    """The page's own files hold no secret and are shown with what keeps a browser from anything else."""
+    """The page's files are public and sent with restrictive headers."""
     shown = serve("unused").ask("GET", path, token=False)
     assert shown.status == 200
     assert shown.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
@@ -123,8 +123,8 @@ def test_the_pages_files_are_shown_to_everybody(serve, path):
 
 
 @pytest.mark.parametrize(("method", "path"), DOORS)
-def test_every_other_door_needs_the_token(serve, method, path):
-    """Whatever does something, tells something, or is not there, is closed without the token, and with a wrong one."""
+def test_every_other_path_requires_the_token(serve, method, path):
+    """All other paths, including unknown ones, return 401 for a missing or wrong token."""
     served = serve("unused")
     for headers in ({}, {"Authorization": "Bearer wrong-token-of-some-length"}):
         refused = served.ask(method, path, document(method), headers, token=False)
@@ -132,8 +132,8 @@ def test_every_other_door_needs_the_token(serve, method, path):
 
 
 @pytest.mark.parametrize(("method", "path"), [*DOORS, ("GET", "/"), ("POST", "/sign-in")])
-def test_strangers_names_and_origins_are_refused(serve, method, path):
-    """A name that was bent to lead here, and a page of another origin, come through no door, even with the token."""
+def test_unknown_hosts_and_origins_are_rejected(serve, method, path):
+    """Unknown host names and other origins are rejected on every path, even with the token."""
     served = serve("unused")
     bent = served.ask(method, path, document(method), {"Host": "evil.example"})
     foreign = served.ask(method, path, document(method), {"Origin": "http://evil.example"})
@@ -142,8 +142,8 @@ def test_strangers_names_and_origins_are_refused(serve, method, path):
     assert codes == ["unknown_host", "foreign_origin", "foreign_origin"]
 
 
-def test_a_browsers_question_whether_it_may_ask_is_refused(serve):
-    """No other origin is ever allowed: the question before a request gets no leave."""
+def test_a_preflight_of_another_origin_is_rejected(serve):
+    """A CORS preflight from another origin is rejected."""
     headers = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
     refused = serve("unused").ask("OPTIONS", "/v1/chat/completions", None, headers, token=False)
     assert refused.status == 403
@@ -153,8 +153,8 @@ def test_a_browsers_question_whether_it_may_ask_is_refused(serve):
 @pytest.mark.parametrize(
     "content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None]
 )
-def test_a_form_of_another_page_changes_nothing(serve, content_type):
-    """What a form elsewhere can send without asking is refused by its type."""
+def test_form_content_types_are_rejected(serve, content_type):
+    """Content types that an HTML form can send cross-origin return 415."""
     refused = serve("unused").ask("POST", "/page/run", b'{"prompt": "x"}', {"Content-Type": content_type})
     assert refused.status == 415
 
@@ -175,27 +175,27 @@ def test_a_form_of_another_page_changes_nothing(serve, content_type):
         "/__init__.py",
     ],
 )
-def test_no_path_leads_to_a_file(serve, path):
-    """Addresses lead to a fixed table of things; no other is made a path, and none is redirected."""
+def test_unknown_paths_are_not_found(serve, path):
+    """Unknown paths return 404 without a redirect."""
     refused = serve("unused").ask("GET", path)
     assert (refused.status, refused.body["error"]["code"]) == (404, "not_found")
 
 
-def test_other_methods_are_refused(serve):
-    """An address answers to its own method alone."""
+def test_other_methods_are_rejected(serve):
+    """Other methods on a known path are rejected."""
     assert serve("unused").ask("DELETE", "/page/sessions").status == 405
 
 
-def test_a_fault_tells_nothing_of_itself(serve):
-    """A fault of the program is a plain error to the client; what it was stands in the log."""
+def test_an_unexpected_exception_is_not_disclosed(serve):
+    """An unexpected exception returns a generic 500 error without its message."""
     broken = serve(ZeroDivisionError("the secret reason")).complete()
     assert broken.status == 500
     assert broken.body["error"]["code"] == "server_error"
     assert "secret" not in json.dumps(broken.body)
 
 
-def test_many_wrong_tokens_harm_nobody(serve):
-    """Whoever tries many tokens is told so each time, and others are answered as before."""
+def test_many_wrong_tokens_do_not_block_others(serve):
+    """Many requests with wrong tokens all return 401 and do not block a valid request."""
     served = serve("It is 42.")
     for number in range(200):
         headers = {"Authorization": f"Bearer {number:040}"}
@@ -203,8 +203,8 @@ def test_many_wrong_tokens_harm_nobody(serve):
     assert served.complete().status == 200
 
 
-def test_bodies_of_strangers_are_not_read(serve):
-    """Who shows no token is refused before its body has come, however long it says that this is."""
+def test_unauthenticated_bodies_are_not_read(serve):
+    """A request without the token is rejected before its body is read."""
     served = serve("unused")
     with socket.create_connection(("127.0.0.1", served.port), timeout=30) as connection:
         head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000000\r\n\r\n"
@@ -212,8 +212,8 @@ def test_bodies_of_strangers_are_not_read(serve):
         assert connection.recv(100).startswith(b"HTTP/1.1 401")
 
 
-def test_a_long_body_is_refused(serve):
-    """A body beyond the bound is refused, also when it comes in pieces of unknown number."""
+def test_a_long_body_is_rejected(serve):
+    """A body over the limit is rejected, also when it is sent in chunks."""
     served = serve("unused")
     connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)
     headers = {"Authorization": f"Bearer {served.token}", "Content-Type": "application/json"}
@@ -227,8 +227,8 @@ def test_a_long_body_is_refused(serve):
     connection.close()
 
 
-def test_slow_clients_keep_nobody_waiting(serve):
-    """Clients that have sent half a request, or do not read their answer, keep others from nothing."""
+def test_slow_clients_do_not_block_others(serve):
+    """Clients that send incomplete requests do not block other requests."""
     served = serve("It is 42.")
     idle = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(50)]
     for connection in idle[:25]:
@@ -252,8 +252,8 @@ def test_runs_end_with_the_server(serve, tmp_path):
     assert not served.thread.is_alive()
 
 
-def test_a_host_of_ones_own_is_answered(serve):
-    """A name that the application was told is answered to."""
+def test_a_configured_host_is_accepted(serve):
+    """A host name passed in `hosts` is accepted."""
     served = serve("unused", app_options={"hosts": ["agent.example.com"]})
     assert served.ask("GET", "/v1/models", headers={"Host": "agent.example.com"}).status == 200
 
@@ -262,7 +262,7 @@ ELSEWHERE = "http://localhost:5173"
 
 
 def test_pages_of_named_origins_may_call_the_server(serve):
-    """A named origin passes a preflight and is named in answers; its page needs the token, and gets no other path."""
+    """A configured origin passes the preflight, and its requests still require the token."""
     served = serve("Hello.", app_options={"origins": ["HTTP://localhost:5173", "https://app.example.com:443"]})
     asks = {"Origin": ELSEWHERE, "Access-Control-Request-Method": "POST"}
     asked = served.ask("OPTIONS", "/ag-ui", token=False, headers=asks | {"Access-Control-Request-Headers": "X-A, b"})
@@ -283,7 +283,7 @@ def test_pages_of_named_origins_may_call_the_server(serve):
 
 
 @pytest.mark.parametrize("origin", ["*", "localhost:5173", "http://a.example/path", "http://*.example", "null", 5])
-def test_what_is_no_origin_is_refused(origin):
-    """An origin has a scheme and a host, and no path or wildcard."""
+def test_an_invalid_origin_is_rejected(origin):
+    """An invalid value in `origins` raises a ConfigError."""
     with pytest.raises(ConfigError, match="is not the origin of a page"):
         app(Agent(llm=ScriptedLLM("x")), origins=[origin])

@@ -10,19 +10,19 @@ TOKEN = "a-token-of-sixteen-or-more"
 
 @pytest.fixture
 def gate():
-    """A gate with a known token, a host of its own and a page."""
+    """Return a RequestAuth with a known token, one extra host and the page path."""
     return RequestAuth(TOKEN, ["agent.example.com"], ["/"])
 
 
 def head(method="POST", path="/v1/chat/completions", **headers):
-    """A request's head: well-behaved, but for what is given."""
+    """Return a valid request head with the given headers replaced, or removed if None."""
     said = {"host": "127.0.0.1:8080", "authorization": f"Bearer {TOKEN}", **headers}
     named = {name.replace("_", "-"): value for name, value in said.items() if value is not None}
     return Head(method, path, {name: value if isinstance(value, tuple) else (value,) for name, value in named.items()})
 
 
 def status(gate, **request):
-    """With which status a request is refused; None when it is let in."""
+    """Return the status with which a request is rejected, or None if it is accepted."""
     try:
         gate.check(head(**request))
     except HTTPError as refusal:
@@ -34,8 +34,8 @@ def status(gate, **request):
     "host",
     ["127.0.0.1", "127.0.0.1:8080", "localhost:8080", "LOCALHOST", "[::1]:8080", "192.168.1.5:80", "Agent.Example.com"],
 )
-def test_own_names_are_let_in(gate, host):
-    """The server answers to localhost, to addresses in numbers, and to the names that it was given."""
+def test_own_host_names_are_accepted(gate, host):
+    """Requests to localhost, IP addresses and configured names are accepted."""
     assert status(gate, host=host) is None
 
 
@@ -61,8 +61,8 @@ def test_own_names_are_let_in(gate, host):
         "local host",
     ],
 )
-def test_strangers_names_are_refused(gate, host):
-    """A name that is not ours is refused, even with the token: a stranger's name server may have led it here."""
+def test_unknown_host_names_are_rejected(gate, host):
+    """A host name that is not configured is rejected, even with the token."""
     assert status(gate, host=host) == 403
 
 
@@ -88,13 +88,13 @@ def test_strangers_names_are_refused(gate, host):
         ({"sec_fetch_site": "same-site"}, 403),
     ],
 )
-def test_other_origins_are_refused(gate, headers, refused):
-    """A page of another origin, also on another port of this machine, is refused whatever it knows."""
+def test_other_origins_are_rejected(gate, headers, refused):
+    """A request from another origin, also from another port of this machine, is rejected."""
     assert status(gate, **headers) == refused
 
 
-def test_a_link_to_the_page_may_stand_anywhere(gate):
-    """The page itself can be opened from a link elsewhere, as it holds no secret; nothing else can."""
+def test_a_cross_site_link_can_open_the_page(gate):
+    """A cross-site link may open the page itself, but a cross-site POST is rejected."""
     elsewhere = {"authorization": None, "sec_fetch_site": "cross-site"}
     assert status(gate, method="GET", path="/", **elsewhere) is None
     assert status(gate, method="POST", path="/sign-in", **elsewhere) == 403
@@ -116,19 +116,19 @@ def test_a_link_to_the_page_may_stand_anywhere(gate):
     ],
 )
 def test_the_token_is_needed(gate, shown):
-    """Without the whole token nothing but the page's own files is shown."""
+    """Without the token only the page's own files are returned."""
     assert status(gate, authorization=shown) == 401
     assert status(gate, authorization=shown, method="GET", path="/") is None
 
 
-def test_a_header_that_is_there_twice_is_refused(gate):
-    """Two values for a header that decides are refused, as others may read the one that we do not."""
+def test_a_duplicate_header_is_rejected(gate):
+    """A duplicate security header is rejected."""
     assert status(gate, host=("localhost", "evil.example")) == 400
     assert status(gate, authorization=(f"Bearer {TOKEN}", "Bearer x")) == 400
 
 
-def test_the_page_needs_cookie_and_key(gate):
-    """Who has signed in is let in to the page's own addresses, with the cookie and the key together."""
+def test_page_paths_require_the_cookie_and_the_key(gate):
+    """Page paths require the cookie and the key together, and other paths do not accept them."""
     cookie, key = gate.sign_in(TOKEN, is_secure=False)
     name_and_value = cookie.partition(";")[0]
     page = {"path": "/page/run", "authorization": None}
@@ -139,8 +139,8 @@ def test_the_page_needs_cookie_and_key(gate):
     assert status(gate, cookie=name_and_value, x_agentkit_key=key, authorization=None) == 401
 
 
-def test_the_cookie_is_for_the_page_alone(gate):
-    """The cookie is no script's and no other site's, goes to the page's addresses only, and is not the token."""
+def test_the_cookie_is_limited_to_the_page(gate):
+    """The cookie is HttpOnly, SameSite=Strict and limited to `/page/`, and contains neither token nor key."""
     cookie, key = gate.sign_in(TOKEN, is_secure=False)
     assert {"HttpOnly", "SameSite=Strict", "Path=/page/"} <= set(cookie.split("; "))
     assert TOKEN not in cookie
@@ -150,14 +150,14 @@ def test_the_cookie_is_for_the_page_alone(gate):
 
 
 @pytest.mark.parametrize("shown", ["wrong-token-that-is-long", None, 5, ["a"], ""])
-def test_signing_in_takes_the_token(gate, shown):
-    """Nobody signs in with anything but the token."""
+def test_signing_in_requires_the_token(gate, shown):
+    """Signing in with anything but the token raises an error."""
     with pytest.raises(HTTPError, match="not the token"):
         gate.sign_in(shown, is_secure=False)
 
 
-def test_browsers_are_told_to_load_nothing_else():
-    """Every reply forbids scripts but our files', frames, other resources, sniffing, and HTML made of text."""
+def test_the_security_policy_blocks_everything_else():
+    """The content security policy blocks other resources, frames, inline scripts and HTML built from strings."""
     policy = HEADERS["content-security-policy"]
     assert policy.startswith("default-src 'none'")
     assert "unsafe" not in policy

@@ -104,7 +104,7 @@ NASTY = "<img src=x onerror=window.hacked=1>\"'><script>window.hacked=1</script>
 
 @pytest.fixture
 def page(serve, browser):
-    """Open the page of an agent with these lines, signed in; gives the browser."""
+    """Return a function that opens the page of an agent with scripted lines, signed in."""
 
     def start(*lines, size=(1100, 800), scheme="light", **options):
         served = serve(*lines, **options)
@@ -116,8 +116,8 @@ def page(serve, browser):
     return start
 
 
-def test_the_token_leaves_the_address(page):
-    """The address that was printed signs in once; then the token is neither in it, nor in reach of a script."""
+def test_the_token_is_removed_from_the_address(page):
+    """The link with the token signs in once, and the token is then removed from the address."""
     tab = page("unused")
     token = tab.served.token
     assert token not in tab.js("location.href")
@@ -126,8 +126,8 @@ def test_the_token_leaves_the_address(page):
     tab.until("document.activeElement?.id === 'prompt'")
 
 
-def test_a_stranger_is_asked_for_the_token(serve, browser):
-    """Without it the page asks for the token, says when it is wrong, and goes on once it is right."""
+def test_the_page_asks_for_the_token(serve, browser):
+    """The page asks for the token, reports a wrong one and continues with the right one."""
     served = serve("unused")
     tab = browser.open(f"{served.origin}/")
     tab.until("document.activeElement?.id === 'token'")
@@ -141,7 +141,7 @@ def test_a_stranger_is_asked_for_the_token(serve, browser):
 
 
 def test_a_conversation_by_keyboard(page):
-    """A question typed is answered in place, with the tool call folded away, its decision, and what it cost."""
+    """A typed prompt shows the answer, a collapsed tool call with its decision, and the cost."""
     tab = page(call("calculator", expression="6*7"), "It is **42**.\n\n- one\n- two")
     tab.type("How much is 6*7?")
     tab.until(ENDED)
@@ -155,8 +155,8 @@ def test_a_conversation_by_keyboard(page):
     assert tab.js("document.getElementById('status').textContent").startswith("Answer: It is **42**.")
 
 
-def test_a_call_is_allowed_in_place_and_undone(page, tmp_path):
-    """What must be asked for is asked on the page; what it changed is shown as a difference and taken back."""
+def test_a_call_is_approved_on_the_page_and_undone(page, tmp_path):
+    """A call is approved on the page, its change is shown as a diff and can be undone."""
     (tmp_path / "a.txt").write_text("old\n")
     tab = page(WRITE, "Written.", tools=system_tools)
     tab.type("Write")
@@ -179,7 +179,7 @@ def test_a_call_is_allowed_in_place_and_undone(page, tmp_path):
 
 
 def test_the_plan_is_one_list_that_changes_in_place(page):
-    """A plan is shown once, with the newest status of its steps, also when the page is opened again."""
+    """A plan is shown once with the latest status of its steps, also after a reload."""
     plans = [[("read", status), ("fix <b>", "pending")] for status in ("active", "done")]
     calls = [call("update_plan", steps=[{"step": step, "status": status} for step, status in plan]) for plan in plans]
     tab = page(*calls, "Done.", tools=planning_tools)
@@ -210,8 +210,8 @@ def test_changed_files_are_named(page, names, told):
     assert tab.js("document.querySelector('.changes summary').textContent") == told
 
 
-def test_a_failure_is_told_once(page):
-    """Why a model gave no answer stands once on the page, as the end of the run, also when it is loaded again."""
+def test_a_model_error_is_shown_once(page):
+    """An error from the model appears once on the page, also after a reload."""
     with FakeServer(fail(403, "not for you")) as server:
         tab = page(agent=Agent("helper", llm=LLM(base_url=server.base_url, api_key="k")))
         tab.type("Hello")
@@ -225,8 +225,8 @@ def test_a_failure_is_told_once(page):
         assert tab.js(told) == 1
 
 
-def test_a_call_is_denied_with_words(page, tmp_path):
-    """A reason typed beside the question denies the call with Enter, and the model is told it."""
+def test_a_call_is_denied_with_a_reason(page, tmp_path):
+    """Pressing Enter in the reason field denies the call and sends the reason to the model."""
     tab = page(WRITE, "I see.", tools=system_tools)
     tab.type("Write")
     tab.until(PRESSABLE)
@@ -239,8 +239,8 @@ def test_a_call_is_denied_with_words(page, tmp_path):
     assert not (tmp_path / "a.txt").exists()
 
 
-def test_arguments_are_edited_before_they_are_allowed(page, tmp_path):
-    """A person may change the arguments; what is no JSON object is not sent."""
+def test_arguments_can_be_edited_before_approval(page, tmp_path):
+    """Edited arguments are used for the call, and input that is not a JSON object is rejected."""
     tab = page(WRITE, "Written.", tools=system_tools)
     tab.type("Write")
     tab.until(ASKED)
@@ -256,8 +256,8 @@ def test_arguments_are_edited_before_they_are_allowed(page, tmp_path):
     assert "edited" in tab.js("document.querySelector('.call summary').innerText")
 
 
-def test_a_question_survives_leaving_the_page(page, tmp_path):
-    """A run goes on without the page; who opens it again finds the question, and the answer to it."""
+def test_a_question_survives_a_reload(page, tmp_path):
+    """A pending question is shown again after a reload and can be answered."""
     tab = page(WRITE, "Written.", tools=system_tools)
     tab.type("Write")
     tab.until(ASKED)
@@ -268,8 +268,8 @@ def test_a_question_survives_leaving_the_page(page, tmp_path):
     assert (tmp_path / "a.txt").exists()
 
 
-def test_a_run_is_stopped_by_escape(page):
-    """Escape stops the run, keeps what was said, and leaves the page ready for the next question."""
+def test_escape_stops_a_run(page):
+    """Escape stops the run and the page accepts the next prompt."""
     tab = page(say("I think.", WRITE), "Hello again.", tools=system_tools)
     tab.type("Write")
     tab.until(ASKED)
@@ -281,8 +281,8 @@ def test_a_run_is_stopped_by_escape(page):
     tab.until("document.querySelectorAll('.run').length === 2 && document.querySelectorAll('.answer').length === 2")
 
 
-def test_a_question_for_words_is_answered(page):
-    """A tool that asks the person shows its question, and goes on with the words."""
+def test_a_question_from_a_tool_is_answered(page):
+    """A question asked by a tool is shown, and the typed answer is returned to the model."""
     tab = page(call("ask_user", question="Which colour?"), "Blue it is.", tools=[ask_user_tool()])
     tab.type("Paint")
     tab.until("document.querySelector('.question pre')?.textContent === 'Which colour?'")
@@ -292,7 +292,7 @@ def test_a_question_for_words_is_answered(page):
 
 
 def test_conversations_are_listed_and_switched(page):
-    """Conversations are listed, can be switched by their names, and a new one begins empty."""
+    """Conversations are listed and can be switched, and a new one starts empty."""
     tab = page("One.", "Two.")
     tab.type("First question")
     tab.until("document.querySelectorAll('#names li').length === 1")
@@ -308,8 +308,8 @@ def test_conversations_are_listed_and_switched(page):
     assert tab.js("document.querySelector('.answer').textContent") == "One."
 
 
-def test_what_a_model_says_is_only_text(page):
-    """Whatever a model writes, no script of its runs, nothing is loaded, and no element comes of its HTML."""
+def test_model_output_is_rendered_as_text(page):
+    """HTML in the model's output runs no script, loads no resource and creates no element."""
     tab = page(*HOSTILE)
     for number in range(1, len(HOSTILE) + 1):
         tab.type("Go")
@@ -322,8 +322,8 @@ def test_what_a_model_says_is_only_text(page):
     assert tab.js(loaded) == 0
 
 
-def test_what_tools_and_names_say_is_only_text(page, tmp_path):
-    """Arguments, results, errors, differences, agents and conversations that hold HTML are shown as what they are."""
+def test_tool_output_and_names_are_rendered_as_text(page, tmp_path):
+    """HTML in arguments, results, errors, diffs and names is shown as text."""
 
     @tool(level="system")
     def echo(text: str) -> str:
@@ -349,7 +349,7 @@ def test_what_tools_and_names_say_is_only_text(page, tmp_path):
 
 
 def test_markdown_is_read_in_linear_time(page):
-    """A text made to exhaust a reader of Markdown is shown like any other."""
+    """Hostile Markdown is rendered in linear time."""
     pieces = ["[", "*a ", "```x ", "![](", "_", "**", "~~a", "<http://", "\\", "> ", "- ", "|", "[a](b", "* _"]
     texts = [piece * (20_000 // len(piece)) for piece in pieces]
     texts += ["\n".join("  " * level + "- x" for level in range(200)), "\n".join(">" * level for level in range(200))]
@@ -360,8 +360,8 @@ def test_markdown_is_read_in_linear_time(page):
     assert shown == "shown"
 
 
-def test_a_link_says_where_it_leads(page):
-    """The host of a link stands beside it, unless its label is the very address: a label can lie."""
+def test_a_link_shows_its_host(page):
+    """The host of a link is shown next to its label unless the label is the address itself."""
     tab = page("unused")
     for text, host in LINKS:
         made = f"""import('/markdown.js').then((it) => {{
@@ -373,14 +373,14 @@ def test_a_link_says_where_it_leads(page):
 
 
 def test_markdown_becomes_elements(page):
-    """The Markdown that models write becomes the elements that it means."""
+    """Markdown is rendered as the matching elements."""
     texts = json.dumps([text for text, _ in MARKDOWN])
     made = page("unused").js(f"(async () => {{ const TEXTS = {texts};{MADE} }})()")
     assert made == [html for _, html in MARKDOWN]
 
 
-def test_what_has_not_changed_is_left_alone(page):
-    """While an answer grows, what stands already is not made anew, so that nothing flickers."""
+def test_unchanged_elements_are_reused(page):
+    """Rendering a longer answer reuses the elements whose text has not changed."""
     grown = """import('/markdown.js').then((it) => {
       const node = document.createElement('div');
       it.show(node, 'one\\n\\ntwo');
@@ -393,8 +393,8 @@ def test_what_has_not_changed_is_left_alone(page):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 1100])
-def test_the_page_fits_and_can_be_read(page, width, scheme):
-    """In both colour schemes and on a narrow screen nothing is cut off sideways, and text stands out."""
+def test_the_page_fits_and_has_enough_contrast(page, width, scheme):
+    """The page does not overflow and has enough contrast in both colour schemes and on a narrow screen."""
     table = (
         "| a | b | c | d | e | f |\n|---|---|---|---|---|---|\n" + "| a_very_long_word_in_a_cell | b | c | d | e | f |"
     )
@@ -411,8 +411,8 @@ def test_the_page_fits_and_can_be_read(page, width, scheme):
     assert tab.js(POOR_CONTRAST) == []
 
 
-def test_everything_has_a_name(page):
-    """Every button, field and region has a name that a screen reader can say."""
+def test_every_control_has_an_accessible_name(page):
+    """Every button, field and region has an accessible name."""
     tab = page(call("calculator", expression="1"), WRITE, tools=[*core_tools, *system_tools])
     tab.type("Write")
     tab.until(ASKED)
@@ -447,8 +447,8 @@ def test_large_integers_survive_editing(page):
     assert seen == [BIG]
 
 
-def test_two_workers_that_ask_at_once_have_a_card_each(page, tmp_path):
-    """Questions about calls with the same id stand beside each other, and each is answered by its own card."""
+def test_concurrent_questions_have_separate_cards(page, tmp_path):
+    """Concurrent questions about calls with the same id have separate cards and separate answers."""
 
     def worker(name):
         llm = ScriptedLLM(call("write_file", path=f"{name}.txt", content=name), f"{name} is done.")
@@ -493,7 +493,7 @@ def test_a_stopped_run_is_not_busy_after_a_reload(page):
 
 
 def test_another_tab_follows_a_conversation(page):
-    """A run that begins elsewhere appears in this tab, which keeps its focus."""
+    """A run that starts in another tab appears in this tab without moving the focus."""
     tab = page("One.", "Two.")
     tab.type("First")
     tab.until(ENDED)
@@ -530,8 +530,8 @@ def test_conversations_are_searched_renamed_and_deleted(page):
     tab.until("document.querySelector('#names').textContent.includes('Nothing found')")
 
 
-def test_a_prompt_is_asked_again(page):
-    """A new answer replaces the old one; earlier tool calls stay, and the old branch is a conversation of its own."""
+def test_a_prompt_can_be_asked_again(page):
+    """ "Ask again" replaces the last answer and stores the old branch as a separate conversation."""
     tab = page(call("calculator", expression="6*7"), "It is 42.", "First.", "Second.")
     tab.type("How much is 6*7?")
     tab.until(ENDED)
@@ -608,8 +608,8 @@ ELSEWHERE = """
 """
 
 
-def test_a_page_of_another_origin_calls_the_server_if_it_is_named(serve, browser, tmp_path):
-    """A browser lets the page of a named origin read a stream, and the page of any other origin nothing."""
+def test_only_configured_origins_can_read_a_stream(serve, browser, tmp_path):
+    """A page of a configured origin can read a stream in the browser, and pages of other origins cannot."""
     (tmp_path / "index.html").write_text("<!doctype html><title>elsewhere</title>")
     handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as pages:

@@ -20,13 +20,13 @@ WRITE = call("write_file", path="a.txt", content="new\n")
 
 
 def opened(*lines, tools=system_tools, store=None, most_runs=8, **options):
-    """The conversations of an agent with these lines."""
+    """Return the conversations of an agent with scripted lines."""
     agent = Agent("helper", tools, llm=ScriptedLLM(*lines), **options)
     return Chats(agent, store or InMemorySessionStore(), ConcurrencyLimit(most_runs))
 
 
 async def heard(chat, serial, until=None):
-    """What happens in a run, to its end or to an event of that kind."""
+    """Return the events of a run up to its end or the first event of the given kind."""
     found = []
     async for line in chat.lines(serial):
         found.append(json.loads(line))
@@ -36,12 +36,12 @@ async def heard(chat, serial, until=None):
 
 
 def kinds(events):
-    """The kinds of events, in order."""
+    """Return the kinds of events in order."""
     return [event["kind"] for event in events]
 
 
-def test_a_run_is_heard_by_all_who_listen():
-    """Everybody hears all of a run, from whenever they listen, also after its end."""
+def test_all_listeners_receive_every_event():
+    """All listeners receive every event of a run, also after it has ended."""
 
     async def main():
         chat = opened("Hello there.").find("talk")
@@ -57,8 +57,8 @@ def test_a_run_is_heard_by_all_who_listen():
     asyncio.run(main())
 
 
-def test_a_run_of_another_number_is_not_heard():
-    """Who listens to a run that another has followed hears nothing, rather than the wrong one."""
+def test_another_serial_returns_no_events():
+    """Listening with the serial of another run returns no events."""
 
     async def main():
         chat = opened("One.").find("talk")
@@ -68,8 +68,8 @@ def test_a_run_of_another_number_is_not_heard():
     asyncio.run(main())
 
 
-def test_what_was_said_is_told_again():
-    """A conversation tells all that was said before, and while a run goes on, what stood before it."""
+def test_the_document_contains_past_runs():
+    """The document of a conversation contains its past runs but not the run in progress."""
 
     async def main():
         store = InMemorySessionStore()
@@ -89,7 +89,7 @@ def test_what_was_said_is_told_again():
 
 
 def test_one_run_at_a_time():
-    """A conversation has one run at a time, and all together no more than there is room for."""
+    """A conversation has one run at a time, and the total number of runs is limited."""
 
     async def main():
         known = opened(WRITE, "Done.", most_runs=1)
@@ -117,8 +117,8 @@ def test_one_run_at_a_time():
         ("not today", None),
     ],
 )
-def test_a_person_answers(said, content, tmp_path):
-    """What the person says of a call is what happens: it runs, runs with other arguments, or does not."""
+def test_an_answer_decides_the_call(said, content, tmp_path):
+    """The person's answer decides whether the call runs, runs with other arguments or is denied."""
 
     async def main():
         chat = opened(WRITE, "Done.", workspace=tmp_path).find("talk")
@@ -137,8 +137,8 @@ def test_a_person_answers(said, content, tmp_path):
 
 
 @pytest.mark.parametrize("number", [99, None, "1", [1]])
-def test_only_what_is_asked_can_be_answered(number):
-    """An answer to a question that nobody asked is refused."""
+def test_an_unknown_question_cannot_be_answered(number):
+    """Answering a question that was not asked raises an error."""
 
     async def main():
         with pytest.raises(HTTPError, match="no longer waits"):
@@ -148,7 +148,7 @@ def test_only_what_is_asked_can_be_answered(number):
 
 
 def test_always_lasts_for_the_conversation(tmp_path):
-    """A call that is always allowed is not asked about again in its conversation, and still is in another."""
+    """A call that is always allowed is not asked again in its conversation, but is asked in others."""
 
     async def main():
         known = opened(WRITE, "One.", WRITE, "Two.", WRITE, "Three.", workspace=tmp_path)
@@ -164,8 +164,8 @@ def test_always_lasts_for_the_conversation(tmp_path):
     asyncio.run(main())
 
 
-def test_what_is_left_for_later_can_be_answered_later(tmp_path):
-    """A question that is put off pauses the run; an answer given later lets it go on."""
+def test_a_postponed_question_can_be_answered_later(tmp_path):
+    """A postponed question pauses the run, and a later answer resumes it."""
 
     async def main():
         store = InMemorySessionStore()
@@ -183,8 +183,8 @@ def test_what_is_left_for_later_can_be_answered_later(tmp_path):
     asyncio.run(main())
 
 
-def test_silence_is_no_answer(tmp_path):
-    """A question that nobody answers in time is left for later: the run ends paused, and nothing has happened."""
+def test_an_unanswered_question_pauses_the_run(tmp_path):
+    """A question that is not answered in time pauses the run without running the call."""
 
     async def main():
         agent = Agent("helper", system_tools, llm=ScriptedLLM(WRITE), workspace=tmp_path)
@@ -197,7 +197,7 @@ def test_silence_is_no_answer(tmp_path):
 
 
 def test_a_question_for_words_waits_for_them():
-    """A tool that asks the person pauses the run; the words become its result."""
+    """A question to the person pauses the run, and the typed text becomes its result."""
 
     async def main():
         chat = opened(call("ask_user", question="Which?"), "Blue it is.", tools=[ask_user_tool()]).find("talk")
@@ -210,8 +210,8 @@ def test_a_question_for_words_waits_for_them():
     asyncio.run(main())
 
 
-def test_what_a_run_changed_can_be_undone_once(tmp_path):
-    """The changes of a run are taken back by its record, and by no other conversation."""
+def test_changes_of_a_run_can_be_undone_once(tmp_path):
+    """The changes of a run can be undone once, and only from its own conversation."""
     (tmp_path / "a.txt").write_text("old\n")
 
     async def main():
@@ -231,8 +231,8 @@ def test_what_a_run_changed_can_be_undone_once(tmp_path):
     asyncio.run(main())
 
 
-def test_what_a_run_fails_with_is_told():
-    """A run that cannot begin, and one that breaks, say so to whoever listens."""
+def test_a_failed_run_reports_its_error():
+    """A run that cannot start or that raises an exception reports its error in an event."""
 
     async def main():
         known = opened(ZeroDivisionError("broken"), "unused")
@@ -250,7 +250,7 @@ def test_what_a_run_fails_with_is_told():
 
 
 def test_a_run_can_be_stopped():
-    """A run that is stopped ends, keeps what was done, and lets the next begin; stopping nothing is no error."""
+    """Stopping a run interrupts it and allows the next one; stopping an idle chat is ignored."""
 
     async def main():
         chat = opened(WRITE, "Hello again.").find("talk")
@@ -268,8 +268,8 @@ def test_a_run_can_be_stopped():
     asyncio.run(main())
 
 
-def test_an_agent_within_a_tool_asks_here_too(tmp_path):
-    """What an agent inside a tool must ask for is asked on the same page, also from another thread."""
+def test_an_agent_inside_a_tool_asks_in_the_same_chat(tmp_path):
+    """A question from an agent inside a tool is asked in the same chat, even from another thread."""
     inner = Agent("inner", system_tools, llm=ScriptedLLM(WRITE, "Written."), workspace=tmp_path)
 
     @tool(timeout_seconds=None)
@@ -289,8 +289,8 @@ def test_an_agent_within_a_tool_asks_here_too(tmp_path):
     asyncio.run(main())
 
 
-def test_the_agents_own_conversation_stays_its_own():
-    """Conversations of the page leave the agent object, its session and its approver as they are."""
+def test_page_conversations_do_not_change_the_agent():
+    """Conversations of the page do not change the agent's session or approver."""
 
     async def main():
         agent = Agent("helper", llm=ScriptedLLM("Hello."), session=Session(), approve=lambda _: True)
@@ -302,8 +302,8 @@ def test_the_agents_own_conversation_stays_its_own():
     asyncio.run(main())
 
 
-def test_idle_conversations_are_let_go():
-    """Of conversations that nobody uses only so many stay open; they are kept where sessions are kept."""
+def test_idle_conversations_are_closed():
+    """Idle conversations beyond the maximum are closed and loaded from the store on next use."""
 
     async def main():
         known = opened("Hello.")
@@ -320,14 +320,14 @@ def test_idle_conversations_are_let_go():
 
 
 @pytest.mark.parametrize("name", [None, 5, ["a"]])
-def test_a_name_is_a_text(name):
-    """What is no text names no conversation."""
+def test_a_name_must_be_a_string(name):
+    """A conversation name that is not a string raises an error."""
     with pytest.raises(HTTPError, match="session is the name"):
         opened().find(name)
 
 
-def test_conversations_are_told_apart_in_time():
-    """Neither the numbers of runs nor the marks of questions come again when a conversation is opened anew."""
+def test_serials_differ_between_openings():
+    """A conversation that is opened again starts at a different serial."""
 
     async def main():
         store = InMemorySessionStore()
@@ -349,15 +349,15 @@ def test_conversations_are_told_apart_in_time():
         ({"answer": "later"}, Approval.LATER),
     ],
 )
-def test_an_answer_is_understood(document, said):
-    """A word of approval, other arguments, a reason or words are what an approver may say."""
+def test_an_answer_is_parsed(document, said):
+    """An answer is parsed as an approval, edited arguments, a reason or text."""
     assert said_of(document) == said
 
 
 @pytest.mark.parametrize(
     "document", [{}, {"answer": "yes"}, {"answer": "no", "text": 5}, {"answer": "once", "arguments": [1]}]
 )
-def test_what_is_no_answer_is_refused(document):
-    """Anything else is no answer, and above all no yes."""
+def test_an_invalid_answer_is_rejected(document):
+    """An invalid answer raises an error."""
     with pytest.raises(HTTPError, match="answer is one of"):
         said_of(document)

@@ -11,13 +11,13 @@ SECRET = "sk-abcdefghij0123456789ABCDEFG"
 
 
 def broken(_request):
-    """A model that fails."""
+    """Raise a model error."""
     raise ModelError("There is no such model.")
 
 
 @pytest.fixture
 def served(serve, tmp_path):
-    """A server with three stored runs: one with a calculation, one that failed, one that waits for approval."""
+    """Serve three stored runs: one with a calculation, one that failed, one that waits for approval."""
     lines = [call("calculator", expression="6*7"), f"It is 42, {SECRET}.", broken]
     lines += [call("write_file", path="a.txt", content="new\n")]
     agent = Agent("helper", core_tools + file_tools, llm=ScriptedLLM(*lines), workspace=tmp_path)
@@ -31,12 +31,12 @@ def served(serve, tmp_path):
 
 
 def runs(served, query=""):
-    """The answer of the dashboard to a query."""
+    """Return the answer of the dashboard to a query."""
     return served.ask("GET", f"/page/runs?{query}").body
 
 
 def test_runs_with_totals(served):
-    """Runs have status, tokens and decisions, the newest first; the question that waits now is listed."""
+    """Runs are listed with status, tokens and decisions, newest first, with the pending question."""
     board = runs(served)
     assert [run["prompt"] for run in board["runs"]] == ["Write a file.", "Say <b>hello</b>.", "How much is 6*7?"]
     assert [run["status"] for run in board["runs"]] == ["unfinished", "failed", "done"]
@@ -48,7 +48,7 @@ def test_runs_with_totals(served):
 
 
 def test_filters(served, subtests):
-    """Filters are combined; empty ones select everything."""
+    """Filters are combined, and empty ones match everything."""
     rows = {
         "status=done": 1,
         "status=failed": 1,
@@ -69,7 +69,7 @@ def test_filters(served, subtests):
 
 
 def test_recording_of_a_run(served):
-    """A run id, as traces have it, leads to the recording, in which secrets are redacted."""
+    """The recording of a run is returned with secrets redacted."""
     (run,) = runs(served, "status=done")["runs"]
     assert [each["run"] for each in runs(served, f"run={run['run']}")["runs"]] == [run["run"]]
     text = served.ask("GET", f"/page/recording?session={run['session']}&run={run['run']}").body["text"]
@@ -80,8 +80,8 @@ def test_recording_of_a_run(served):
         assert served.ask("GET", f"/page/recording?{query}").status == 404
 
 
-def test_dashboard_needs_the_token(served):
-    """The page's files are open; what it shows needs the token, and a wrong number is refused."""
+def test_dashboard_data_requires_the_token(served):
+    """The dashboard page is public, but its data requires the token and a valid number of days."""
     assert served.ask("GET", "/dashboard", token=False).status == 200
     for path in ("/page/runs", "/page/recording?session=a&run=b"):
         assert served.ask("GET", path, token=False).status == 401

@@ -36,7 +36,7 @@ CALL = ToolCall("c1", f"tool{SPOOF}", json.dumps({"path": SPOOF, "n": 5}))
 
 
 def only(event):
-    """The one thing that is told of an event."""
+    """Return the only page event of an event."""
     (found,) = page_events(event)
     return found
 
@@ -61,18 +61,18 @@ def only(event):
         ),
     ],
 )
-def test_each_event_is_told(event, said):
-    """What happens is told as its kind with its texts and numbers."""
+def test_each_event_is_converted(event, said):
+    """An event is converted to its kind, texts and numbers."""
     assert said.items() <= only(event).items()
 
 
-def test_pieces_that_the_page_does_not_show_are_not_told():
-    """What the page has no use for is passed over."""
+def test_events_that_are_not_shown_are_ignored():
+    """Events that the page does not show are ignored."""
     assert list(page_events(PartialOutput({}))) == []
 
 
-def test_a_tool_call_is_told_with_its_judgment():
-    """A call is told with its name, readable arguments and the decision; what deceives the eye is made visible."""
+def test_a_tool_call_event_contains_the_decision():
+    """A tool call event contains the decision, and invisible characters in its name and arguments are escaped."""
     started = only(ToolCallStarted(CALL, ASKS))
     assert started["name"] == "toola\\u{202e}b\\u{200b}c"
     assert started["arguments"] == [["path", "a\\u{202e}b\\u{200b}c"], ["n", "5"]]
@@ -82,16 +82,16 @@ def test_a_tool_call_is_told_with_its_judgment():
 
 
 @pytest.mark.parametrize("arguments", ["[1]", "{", "[" * 100_000, '"x"'])
-def test_arguments_that_are_no_object_are_shown_as_they_are(arguments):
-    """What a model wrote in place of arguments is shown, without a name and not at any length."""
+def test_arguments_that_are_not_an_object_are_truncated(arguments):
+    """Arguments that are not a JSON object are shown as truncated text without a name."""
     ((name, value),) = fields_of(arguments)
     assert name == ""
     assert arguments.startswith(value[:100])
     assert fields_of("") == []
 
 
-def test_a_question_has_all_that_is_needed_to_answer_it():
-    """A question says who wants what and why; its arguments can be edited, and what would mislead is an escape."""
+def test_a_question_contains_what_is_needed_to_answer():
+    """A question contains the call, its decision and editable JSON with misleading characters escaped."""
     said = asked(
         7, ApprovalRequest("helper", "fetch_url", {"url": "https://a.example/x", "t": SPOOF}, ASKS, "/w", "c1", "run")
     )
@@ -104,34 +104,34 @@ def test_a_question_has_all_that_is_needed_to_answer_it():
     assert said["decision"]["remedy"] == ""
 
 
-def test_what_flows_out_is_asked_for_each_time():
-    """A call that could carry data out can be allowed once, never for good."""
+def test_calls_that_could_leak_data_are_allowed_once():
+    """A call that could leak data can only be allowed once."""
     flow = Decision(Verdict.ASK, FLOW, "It could carry data out.")
     said = asked(1, ApprovalRequest("helper", "post", {"text": "x"}, flow))
     assert (said["answers"], said["like"]) == (["once"], "exactly this call")
 
 
-def test_edited_arguments_are_the_same_value():
-    """What is shown for editing is JSON of the very value, also with signs beyond the first plane."""
+def test_editable_json_decodes_to_the_same_value():
+    """Editable JSON decodes to the same value and escapes invisible characters."""
     value = {"a": ["é\U000e0041\n", {"b": "\u2028"}]}
     assert json.loads(editable(value)) == value
     assert editable(value).isprintable() is False  # it is indented
     assert not set("\U000e0041\u2028") & set(editable(value))
 
 
-def test_what_is_long_is_shown_from_its_beginning():
-    """A text that is long for a page is cut, and says how much is missing."""
+def test_long_text_is_truncated():
+    """A long text is truncated with a note of how many characters are missing."""
     assert bounded("x" * 20_000) == "x" * 20_000
     assert bounded("x" * 20_005).endswith("\n[… 5 more characters are not shown …]")
 
 
 def entries(run, *milestones):
-    """Entries of one run."""
+    """Return the entries of one run."""
     return [SessionEntry(run, 1.0, milestone) for milestone in milestones]
 
 
-def test_a_kept_conversation_is_told_run_by_run():
-    """What is kept is told in the order in which runs began, each to its end, with what it changed and spent."""
+def test_history_groups_events_by_run():
+    """Stored runs are returned in the order they started, with secrets in their changes redacted."""
     one = entries(
         "one", RunStarted("helper", "First", 0, "r1"), RunEnded("done", "", "", "+ api_key = sk-" + "a1" * 20)
     )
@@ -144,8 +144,8 @@ def test_a_kept_conversation_is_told_run_by_run():
     assert list(history(one, [], {}))[1]["record"] == ""
 
 
-def test_only_what_still_waits_is_asked_again():
-    """A kept run that is paused tells its waiting calls; one that nobody can go on with tells none."""
+def test_only_resumable_runs_list_pending_calls():
+    """A stored paused run lists its pending calls only if it can be resumed."""
     response = ResponseReceived(Response(AssistantMessage("", (ToolCall("c1", "ask_user", "{}"),))))
     postponed = ToolCallPostponed(ToolCall("c1", "ask_user", "{}"), "Which?")
     paused = entries("one", RunStarted("helper", "Hi"), response, postponed, RunEnded("paused"))
@@ -155,8 +155,8 @@ def test_only_what_still_waits_is_asked_again():
     assert list(history(paused, [], {}))[-1]["pending"] == []
 
 
-def test_what_was_said_elsewhere_is_told():
-    """Messages that a conversation began with are told as prompts and answers."""
+def test_given_history_is_converted():
+    """Messages given as history are converted to prompts and answers."""
     before = (UserMessage("Hi"), AssistantMessage(""), ToolMessage("c", "t", "x"), AssistantMessage("Hello."))
     assert [(each["kind"], each.get("prompt", each.get("text"))) for each in page_events(HistoryGiven(before))] == [
         ("begun", "Hi"),
@@ -164,8 +164,8 @@ def test_what_was_said_elsewhere_is_told():
     ]
 
 
-def test_the_end_of_a_run_is_its_result():
-    """A result is told with its status, its error, and no record when it changed nothing."""
+def test_the_last_event_contains_the_result():
+    """The last event has the status, error and tokens of the result, and no record without changes."""
     from agentkit import Agent
     from agentkit.testing import ScriptedLLM
 

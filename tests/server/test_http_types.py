@@ -9,7 +9,7 @@ from agentkit.server.http_types import HTTPError, HTTPRequest, json_bytes, reply
 
 
 def document(*pieces, content_type="application/json", most_bytes=100):
-    """The document in a body that comes in these pieces."""
+    """Return the document parsed from the chunks of a body."""
 
     async def come():
         for piece in pieces:
@@ -18,8 +18,8 @@ def document(*pieces, content_type="application/json", most_bytes=100):
     return asyncio.run(HTTPRequest(come(), content_type).document(most_bytes))
 
 
-def test_a_body_is_a_json_object():
-    """A body is read as JSON, in however many pieces it comes, with a charset beside the type or without."""
+def test_a_body_is_parsed_as_a_json_object():
+    """A body is parsed as JSON from any number of chunks, with or without a charset."""
     assert document(b'{"a":', b" 1}") == {"a": 1}
     assert document(b"{}", content_type="Application/JSON; charset=utf-8") == {}
 
@@ -40,15 +40,15 @@ def test_a_body_is_a_json_object():
         (b"{" + b" " * 200_000 + b"}", "application/json", 413),
     ],
 )
-def test_what_is_no_document_is_refused(body, content_type, status):
-    """Another type, another shape, broken or too deep JSON and a long body are refused, each with its status."""
+def test_an_invalid_body_is_rejected(body, content_type, status):
+    """An unsupported type, invalid or deeply nested JSON and a long body are rejected with a status."""
     with pytest.raises(HTTPError) as refused:
         document(body, content_type=content_type, most_bytes=150_000)
     assert refused.value.status == status
 
 
-def test_a_body_must_come_in_time():
-    """A client that sends its body too slowly, or never, is refused."""
+def test_a_slow_body_is_rejected():
+    """A body that is sent too slowly is rejected."""
 
     async def come():
         await asyncio.Event().wait()
@@ -60,15 +60,15 @@ def test_a_body_must_come_in_time():
 
 
 def test_a_refusal_is_an_openai_error():
-    """A refusal has message, type, param and code, and says that the request must not simply be made again."""
+    """An error reply has message, type, param and code, and tells the client not to retry."""
     reply = HTTPError(400, "No.", code="invalid_value", parameter="n").reply
     error = {"message": "No.", "type": "invalid_request_error", "param": "n", "code": "invalid_value"}
     assert json.loads(reply.body) == {"error": error}
     assert reply.headers["x-should-retry"] == "false"
 
 
-def test_what_may_be_tried_again_says_nothing_else():
-    """A request that nothing has come of, as there was no room, may be made again."""
+def test_a_retryable_error_has_no_should_retry_header():
+    """A 429 error has a `retry-after` header and no `x-should-retry` header."""
     reply = HTTPError(429, "Wait.", code="too_many_runs", headers={"retry-after": "1"}).reply
     assert "x-should-retry" not in reply.headers
     assert reply.headers["retry-after"] == "1"
@@ -77,6 +77,6 @@ def test_what_may_be_tried_again_says_nothing_else():
 
 
 def test_replies_are_not_stored():
-    """No cache keeps what was answered, and half characters cannot break a reply."""
+    """Replies have `cache-control: no-store`, and lone surrogates are replaced in JSON."""
     assert reply_of({}).headers == {"cache-control": "no-store"}
     assert json_bytes({"a": "\ud800é"}) == '{"a":"?é"}'.encode()

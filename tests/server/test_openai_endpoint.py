@@ -22,7 +22,7 @@ ASK = [{"role": "user", "content": "How much is 6*7?"}]
 
 @pytest.fixture
 def client():
-    """OpenAI's own client for what is served, which makes no request twice unless told."""
+    """Return a function that opens an OpenAI client for a server, without retries by default."""
     opened = []
 
     def connect(served, **options):
@@ -36,7 +36,7 @@ def client():
 
 
 def test_the_agent_is_a_model(serve, client):
-    """The models are the agent alone, by its name."""
+    """The list of models contains only the agent."""
     talk = client(serve("unused"))
     assert [model.id for model in talk.models.list()] == ["helper"]
     assert talk.models.retrieve("helper").owned_by == "agentkit"
@@ -44,8 +44,8 @@ def test_the_agent_is_a_model(serve, client):
         talk.models.retrieve("gpt-5.4/mini")
 
 
-def test_an_answer_comes_whole(serve, client):
-    """OpenAI's client gets the answer, why it ended, and what all requests of the run have used together."""
+def test_an_answer_is_returned_whole(serve, client):
+    """The client gets the answer, the finish reason and the total usage of the run."""
     served = serve(call("calculator", expression="6*7"), "It is 42.")
     answer = client(served).chat.completions.create(model="helper", messages=ASK, temperature=0.3)
     assert answer.choices[0].message.content == "It is 42."
@@ -55,8 +55,8 @@ def test_an_answer_comes_whole(serve, client):
     assert (used["name"], used["status"], used["decision"]["verdict"]) == ("calculator", "ok", "allow")
 
 
-def test_what_was_ignored_is_told(serve, client):
-    """The reply names the parameters that changed nothing."""
+def test_ignored_parameters_are_reported(serve, client):
+    """The `x-agentkit-ignored` header lists the parameters that were ignored."""
     served = serve("One.", "Two.")
     raw = client(served).chat.completions.with_raw_response
     assert raw.create(model="helper", messages=ASK, temperature=0, seed=1).headers["x-agentkit-ignored"] == (
@@ -65,8 +65,8 @@ def test_what_was_ignored_is_told(serve, client):
     assert "x-agentkit-ignored" not in raw.create(model="helper", messages=ASK).headers
 
 
-def test_an_answer_comes_in_pieces(serve, client):
-    """Streamed, the pieces make up the answer, with a reason at the end, and usage when it was asked for."""
+def test_an_answer_is_streamed_in_chunks(serve, client):
+    """The chunks of a stream add up to the answer, with a finish reason and the requested usage."""
     served = serve(say("Let me see.", call("calculator", expression="6*7")), "It is forty-two, I think.")
     options = {"stream": True, "stream_options": {"include_usage": True}}
     chunks = list(client(served).chat.completions.create(model="helper", messages=ASK, **options))
@@ -79,15 +79,15 @@ def test_an_answer_comes_in_pieces(serve, client):
 
 
 def test_the_helper_of_the_client_reads_the_stream(serve, client):
-    """The client's own reader of streams gives the same answer, with no usage unless it was asked for."""
+    """The stream helper of the client returns the same answer, with usage only if requested."""
     with client(serve("It is 42.")).chat.completions.stream(model="helper", messages=ASK) as stream:
         final = stream.get_final_completion()
     assert final.choices[0].message.content == "It is 42."
     assert final.usage is None
 
 
-def test_awaiting_clients_are_served(serve):
-    """The awaiting client gets whole and streamed answers, many at the same time."""
+def test_async_clients_are_served(serve):
+    """The async client gets whole and streamed answers concurrently."""
     served = serve(agent=Agent("helper", llm=ScriptedLLM("It is 42.", repeat=True)))
 
     async def main():
@@ -102,7 +102,7 @@ def test_awaiting_clients_are_served(serve):
 
 
 def test_the_messages_are_the_history(serve, client):
-    """Each request is a conversation of its own: the model reads what the client sent, and nothing of others."""
+    """Each request is a separate conversation whose history is the messages that the client sent."""
     llm = ScriptedLLM("One.", "Two.")
     talk = client(serve(agent=Agent("helper", llm=llm))).chat.completions
     talk.create(model="helper", messages=[{"role": "user", "content": "secret of another"}])
@@ -113,8 +113,8 @@ def test_the_messages_are_the_history(serve, client):
     assert told.index("Be brief.") < told.index("6*7") < told.index("'42'") < told.index("And in words?")
 
 
-def test_the_agents_own_session_stays_as_it_is(serve):
-    """Requests of clients neither read nor change the conversation that the agent object has."""
+def test_the_agents_own_session_is_unchanged(serve):
+    """Client requests neither read nor change the agent's own session."""
     agent = Agent("helper", llm=ScriptedLLM("Mine.", "Theirs."), session=Session())
     agent("My question")
     served = serve(agent=agent)
@@ -122,8 +122,8 @@ def test_the_agents_own_session_stays_as_it_is(serve):
     assert len(agent.history) == 2
 
 
-def test_what_must_be_asked_for_is_denied(serve, tmp_path):
-    """A client has nobody to ask: the call does not happen, the model is told why, and the reply says so."""
+def test_a_call_that_needs_approval_is_denied(serve, tmp_path):
+    """A call that needs approval is denied, and the reply contains the decision."""
     served = serve(call("write_file", path="a.txt", content="x"), "I may not.", tools=system_tools)
     body = served.complete("Write a file.").body
     (used,) = body["agentkit"]["tool_calls"]
@@ -133,8 +133,8 @@ def test_what_must_be_asked_for_is_denied(serve, tmp_path):
     assert body["choices"][0]["message"]["content"] == "I may not."
 
 
-def test_an_approver_of_the_agents_own_is_asked(serve, tmp_path):
-    """An agent that was made with an approver asks it, also when a client wants the run."""
+def test_the_approver_of_the_agent_is_asked(serve, tmp_path):
+    """An agent created with an approver asks it, also for requests of a client."""
     lines = [call("write_file", path="a.txt", content="x"), "Written."]
     served = serve(*lines, tools=system_tools, approve=lambda request: request.tool == "write_file")
     assert served.complete().body["agentkit"]["tool_calls"][0]["status"] == "ok"
@@ -142,8 +142,8 @@ def test_an_approver_of_the_agents_own_is_asked(serve, tmp_path):
 
 
 @pytest.mark.parametrize("way", ["whole", "stream", "left"])
-def test_what_was_read_is_remembered_for_the_next_request(serve, client, way):
-    """Private data that an answer was made of cannot be carried out in the next request, wherever the client left."""
+def test_labels_of_an_answer_apply_to_the_next_request(serve, client, way):
+    """Private labels of an answer apply to the next request, wherever the client stopped reading."""
 
     @tool(labels=[Label.PRIVATE])
     def diary() -> str:
@@ -180,23 +180,23 @@ def test_what_was_read_is_remembered_for_the_next_request(serve, client, way):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_answer_cut_short_says_so(serve, client, stream):
-    """An answer that hit a bound on tokens ends with the reason `length`."""
+    """An answer that hit a token limit has the finish reason `length`."""
     served = serve(say("It is fo", finish_reason="length"))
     answer = client(served).chat.completions.create(model="helper", messages=ASK, stream=stream)
     reasons = [chunk.choices[0].finish_reason for chunk in answer] if stream else [answer.choices[0].finish_reason]
     assert reasons[-1] == "length"
 
 
-def test_a_limit_of_the_run_ends_the_answer(serve):
-    """A run that hits a limit gives what was said until then, with the reason `length` and its status."""
+def test_a_limit_of_the_run_ends_with_length(serve):
+    """A run that hits a limit returns its text so far with the finish reason `length`."""
     served = serve(LONG, limits=Limits(output_tokens=60))
     body = served.complete().body
     assert (body["choices"][0]["finish_reason"], body["agentkit"]["status"]) == ("length", "limit")
     assert body["choices"][0]["message"]["content"] == "I look."
 
 
-def test_a_clients_bound_is_a_limit_of_the_run():
-    """`max_tokens` bounds what the whole run may write, and never widens the agent's own limit."""
+def test_max_tokens_limits_the_run():
+    """`max_tokens` limits the output of the whole run and never raises the agent's own limit."""
     limits = Limits(output_tokens=100)
     assert limits_under(limits, 20).output_tokens == 20
     assert limits_under(limits, 200).output_tokens == 100
@@ -204,15 +204,15 @@ def test_a_clients_bound_is_a_limit_of_the_run():
     assert limits_under(Limits(), 20).output_tokens == 20
 
 
-def test_listeners_hear_what_clients_want(serve):
-    """Listeners of the agent hear of the runs that clients begin."""
+def test_listeners_receive_the_runs_of_clients(serve):
+    """Listeners of the agent receive the events of runs started by clients."""
     heard = []
     serve("Hello.", listeners=[heard.append]).complete()
     assert "RunFinished" in [type(event).__name__ for event in heard]
 
 
 def test_a_question_to_the_person_is_the_answer(serve):
-    """A run that waits for a person's words gives its question as the answer, to go on with in the next message."""
+    """A question to the person is returned as the answer and can be answered in the next message."""
     served = serve(say("Wait.", call("ask_user", question="Which one?")), tools=[ask_user_tool()])
     body = served.complete().body
     assert body["choices"][0]["message"]["content"] == "Wait.\n\nWhich one?"
@@ -220,7 +220,7 @@ def test_a_question_to_the_person_is_the_answer(serve):
 
 
 def streamed(served, prompt="How much is 6*7?"):
-    """The text of a streamed answer, and the error in its stream if there is one."""
+    """Return the text of a streamed answer and the error in its stream, if any."""
     body = served.complete(prompt, stream=True).body.decode()
     documents = [json.loads(line[6:]) for line in body.splitlines() if line.startswith("data: {")]
     text = "".join(each["choices"][0]["delta"].get("content", "") for each in documents if each.get("choices"))
@@ -229,11 +229,11 @@ def streamed(served, prompt="How much is 6*7?"):
     return text, error
 
 
-def test_an_answer_is_not_told_before_it_was_checked(serve):
-    """An agent whose answers are checked streams nothing that a check refuses or amends."""
+def test_an_answer_is_not_streamed_before_it_is_checked(serve):
+    """An agent with guardrails streams only the checked answer."""
 
     def discreet(output):
-        """Amend what is secret."""
+        """Replace the word secret."""
         return output.replace("secret", "[hidden]")
 
     served = serve("A secret.", "Another secret.", guardrails=[discreet])
@@ -245,21 +245,21 @@ def test_an_answer_is_not_told_before_it_was_checked(serve):
     assert streamed(serve(agent=handing)) == ("A secret.", None)
 
 
-def test_a_typed_answer_is_told_as_text(serve):
-    """An agent with an output type answers with its value as JSON, whole also when it is streamed."""
+def test_a_typed_answer_is_returned_as_json(serve):
+    """An agent with an output type answers with JSON text, also when it is streamed."""
     served = serve(agent=Agent("helper", llm=ScriptedLLM('{"a": 1}', '{"a": 2}'), output_type=dict[str, int]))
     assert json.loads(served.complete().body["choices"][0]["message"]["content"]) == {"a": 1}
     assert json.loads(streamed(served)[0]) == {"a": 2}
 
 
-def test_a_tool_that_gives_the_answer_is_heard(serve):
-    """An answer that a tool gives in the model's stead stands behind what the model had said."""
+def test_an_answer_from_a_tool_is_streamed(serve):
+    """An answer given by a tool is streamed after the text of the model."""
     served = serve(say("So.", call("finish", answer="It is 42.")), tools=[finish_tool])
     assert streamed(served) == ("So.\n\nIt is 42.", None)
 
 
-def test_what_was_told_is_not_told_twice(serve):
-    """A run that ends after a tool call without a further word repeats nothing in its stream."""
+def test_streamed_text_is_not_repeated(serve):
+    """Text that was already streamed is not repeated at the end of the run."""
     served = serve(LONG, limits=Limits(output_tokens=60))
     assert streamed(served) == ("I look.", None)
 
@@ -272,8 +272,8 @@ def test_what_was_told_is_not_told_twice(serve):
         (400, openai.BadRequestError, "invalid_request_error"),
     ],
 )
-def test_a_failure_of_the_model_is_an_error(serve, client, status, kind, code):
-    """What the model's provider refuses is an OpenAI error; a wrong key of ours is no fault of the client's."""
+def test_a_provider_error_is_returned_as_an_openai_error(serve, client, status, kind, code):
+    """An error from the provider is returned as an OpenAI error that the client does not retry."""
     with FakeServer(fail(status, "No luck."), repeat=True) as upstream:
         llm = LLM(base_url=upstream.base_url, model="any", api_key="k", max_retries=0)
         talk = client(serve(agent=Agent("helper", llm=llm)), max_retries=2)
@@ -283,18 +283,18 @@ def test_a_failure_of_the_model_is_an_error(serve, client, status, kind, code):
         assert len(upstream.requests) == 1  # the client does not make the run again
 
 
-def test_a_failure_within_a_stream_is_told_in_it(serve, client):
-    """A run that fails while it is streamed ends with an error that the client raises."""
+def test_a_failure_while_streaming_is_reported(serve, client):
+    """A run that fails while streaming sends an error that the client raises."""
     served = serve(say("I look.", call("calculator", expression="1")), Unreachable("The model is away."))
     with pytest.raises(openai.APIError, match="The model is away"):
         list(client(served).chat.completions.create(model="helper", messages=ASK, stream=True))
 
 
 def test_a_refused_prompt_is_an_error(serve):
-    """A prompt that a check of the agent refuses is refused in its words."""
+    """A prompt rejected by a guardrail returns its error message."""
 
     def polite(prompt):
-        """Refuse what is rude."""
+        """Raise an error for every prompt."""
         raise ValueError("That was rude.")
 
     refused = serve(guardrails=[polite]).complete()
@@ -314,8 +314,8 @@ def test_a_refused_prompt_is_an_error(serve):
         (ToolError("x"), 500),
     ],
 )
-def test_each_failure_has_its_status(error, status):
-    """A failed run has the status that says who must act, and is not made again by the client itself."""
+def test_each_error_maps_to_a_status(error, status):
+    """Each error maps to an HTTP status with `x-should-retry: false`."""
     refusal = refusal_of(error)
     assert refusal.status == status
     assert refusal.reply.headers["x-should-retry"] == "false"
@@ -323,8 +323,8 @@ def test_each_failure_has_its_status(error, status):
     assert refusal.code == ("context_length_exceeded" if status == 400 else refusal.code)
 
 
-def test_usage_that_nobody_reported_is_not_made_up():
-    """Without figures of the provider there are none in the reply."""
+def test_unreported_usage_is_omitted():
+    """The reply has no usage if the provider did not report any."""
     assert usage_of(Usage(requests=1, unreported=1)) == {}
     assert usage_of(Usage(5, 3, 2, 1, requests=2, unreported=1))["usage"]["prompt_tokens_details"] == {
         "cached_tokens": 2
@@ -332,8 +332,8 @@ def test_usage_that_nobody_reported_is_not_made_up():
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_who_leaves_ends_the_run(serve, stream):
-    """When the client closes its connection, the run ends and its place is free again."""
+def test_a_disconnected_client_ends_the_run(serve, stream):
+    """Closing the connection ends the run and frees its slot."""
     began, ended = threading.Event(), threading.Event()
 
     @tool

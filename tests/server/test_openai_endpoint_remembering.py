@@ -7,8 +7,8 @@ from agentkit.messages import AssistantMessage, UserMessage
 from agentkit.server.openai_endpoint import AnswerLabels, StreamedAnswer
 
 
-def test_an_answer_bears_what_was_read_for_it():
-    """What was read for an answer is known when a client sends the answer back, with other blanks around it too."""
+def test_labels_of_an_answer_are_found():
+    """Labels of an answer are found when the client sends it back, ignoring surrounding whitespace."""
     answers = AnswerLabels()
     answers.note("It is\nsecret. ", [Label.PRIVATE])
     answers.note("It is\nsecret.", [Label.UNTRUSTED])
@@ -16,8 +16,8 @@ def test_an_answer_bears_what_was_read_for_it():
     assert answers.labels([AssistantMessage("Another."), UserMessage("It is\nsecret.")]) == frozenset()
 
 
-def test_what_bears_nothing_is_not_kept():
-    """An answer for which nothing was read, and an empty one, take no room."""
+def test_answers_without_labels_are_not_stored():
+    """Answers that are empty or have no labels are not stored."""
     answers = AnswerLabels(most=1)
     answers.note("kept", [Label.PRIVATE])
     answers.note("free", [])
@@ -26,7 +26,7 @@ def test_what_bears_nothing_is_not_kept():
 
 
 def test_the_oldest_are_forgotten():
-    """Only so many answers are remembered; one that is given again counts as new."""
+    """The number of stored answers is limited, and an answer given again counts as new."""
     answers = AnswerLabels(most=2)
     for text in "1213":
         answers.note(text, [Label.PRIVATE])
@@ -47,16 +47,16 @@ LONG = "The diary says that the tulips are under the oak, where nobody looks; wa
         ("They are under the oak.", False),
     ],
 )
-def test_parts_of_an_answer_bear_what_was_read_for_it(sent, is_known):
-    """A part that a client got of an answer, or one with more behind it, is known by its first half."""
+def test_parts_of_an_answer_are_recognised(sent, is_known):
+    """A truncated or extended answer is recognised by its first half."""
     answers = AnswerLabels()
     answers.note(LONG, [Label.PRIVATE])
     assert answers.labels([AssistantMessage(sent)]) == ({Label.PRIVATE} if is_known else frozenset())
 
 
 @pytest.mark.parametrize("before", ["", "\n ", "I look. ", LONG])
-def test_what_is_told_in_pieces_is_known_from_the_first_one(before):
-    """Wherever a client leaves, what it was told after something was read bears that."""
+def test_a_partial_stream_has_its_labels(before):
+    """A stream cut off anywhere after a labelled read carries the label."""
     answers, read = AnswerLabels(), set()
     telling = StreamedAnswer(answers, read)
     telling.tell(before)

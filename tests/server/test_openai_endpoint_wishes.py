@@ -15,12 +15,12 @@ RESULT = {"role": "tool", "tool_call_id": "c1", "content": "42"}
 
 
 def wishes(*messages, **more):
-    """The wishes of a request with these messages."""
+    """Return the parsed request with these messages."""
     return wishes_of({"model": "helper", "messages": list(messages) or [ASK], **more}, "helper")
 
 
 def test_the_last_message_is_the_prompt():
-    """What stands before the last message is the history, tool calls with their results too."""
+    """The last message is the prompt, and all messages before it are the history."""
     order, said = {"role": "developer", "content": "Be brief."}, {"role": "assistant", "content": "42"}
     found = wishes(order, ASK, CALLS, RESULT, said, {"role": "user", "content": "And now?"})
     assert found.prompt == "And now?"
@@ -28,22 +28,22 @@ def test_the_last_message_is_the_prompt():
     assert [type(message) for message in found.history] == kinds
 
 
-def test_pictures_are_part_of_the_prompt():
-    """A prompt may be made of texts and pictures."""
+def test_images_are_part_of_the_prompt():
+    """A prompt may contain text and images."""
     parts = [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": "data:image/png;,"}}]
     assert wishes({"role": "user", "content": parts}).prompt == ("What is it?", Image("data:image/png;,"))
 
 
-def test_streaming_and_limits_are_heeded():
-    """Streaming, usage at its end, and the smaller of two bounds on the tokens are what the client said."""
+def test_streaming_and_token_limits_are_parsed():
+    """The streaming options and the smaller of the two token limits are taken from the request."""
     found = wishes(stream=True, stream_options={"include_usage": True}, max_tokens=50, max_completion_tokens=20)
     assert (found.stream, found.include_usage, found.max_tokens) == (True, True, 20)
     plain = wishes(stream=None, stream_options=None, max_tokens=None)
     assert (plain.stream, plain.include_usage, plain.max_tokens) == (False, False, None)
 
 
-def test_what_tunes_a_model_is_passed_over_and_told():
-    """Parameters that tune a model change nothing here, and the reply says which they were."""
+def test_tuning_parameters_are_ignored_and_reported():
+    """Parameters that tune the model are ignored and reported."""
     assert wishes(temperature=0.5, top_p=1, user="me", seed=None).ignored == ("temperature", "top_p", "user")
 
 
@@ -59,8 +59,8 @@ def test_what_tunes_a_model_is_passed_over_and_told():
         {"modalities": ["text"]},
     ],
 )
-def test_what_changes_nothing_is_taken(more):
-    """A parameter whose value leaves the answer as it is is taken."""
+def test_parameters_without_effect_are_accepted(more):
+    """A parameter whose value does not change the answer is accepted."""
     assert wishes(**more).prompt == "6*7?"
 
 
@@ -83,15 +83,15 @@ def test_what_changes_nothing_is_taken(more):
         ({"max_completion_tokens": True}, 400, "max_completion_tokens", "at least 1"),
     ],
 )
-def test_what_is_not_supported_is_refused(more, status, parameter, words):
-    """What would change the answer, or nobody knows, is refused with the parameter's name and the reason."""
+def test_unsupported_parameters_are_rejected(more, status, parameter, words):
+    """An unsupported or unknown parameter is rejected with its name and the reason."""
     with pytest.raises(HTTPError, match=words) as refused:
         wishes(**more)
     assert (refused.value.status, refused.value.parameter) == (status, parameter)
 
 
-def test_pictures_come_from_the_web_or_with_the_request():
-    """A picture is data in the request, or an address of the web that the provider reads."""
+def test_images_are_embedded_or_web_urls():
+    """An image is embedded in the request or is a web URL that the provider reads."""
     for url in ("data:image/png;base64,aGk=", "https://example.com/a.png"):
         content = [{"type": "text", "text": "What?"}, {"type": "image_url", "image_url": {"url": url}}]
         assert len(wishes(messages=[{"role": "user", "content": content}]).prompt) == 2
@@ -106,13 +106,13 @@ def test_pictures_come_from_the_web_or_with_the_request():
         {"type": "input_audio", "input_audio": {"data": "SUQzBAA=", "format": "mp3"}},
     ],
 )
-def test_files_come_with_the_request(part):
-    """A PDF or a recording is data in the request, or an address that the provider reads."""
+def test_files_are_embedded_or_urls(part):
+    """A PDF or recording is embedded in the request or is a URL that the provider reads."""
     assert isinstance(wishes(messages=[{"role": "user", "content": ["Read.", part]}]).prompt[1], File)
 
 
-def test_results_of_foreign_tools_are_text_of_strangers():
-    """What a client says that a tool of its own gave is not trusted, so that nothing private leaves because of it."""
+def test_tool_results_from_the_client_are_untrusted():
+    """Tool results sent by the client are labelled untrusted."""
     history = wishes(messages=[ASK, CALLS, RESULT, ASK]).history
     assert [message.labels for message in history if isinstance(message, ToolMessage)] == [{Label.UNTRUSTED}]
 
@@ -151,8 +151,8 @@ def test_results_of_foreign_tools_are_text_of_strangers():
         [ASK] * 10_001,
     ],
 )
-def test_a_conversation_must_be_one(messages):
-    """Unknown roles and parts, a last word that is not the user's, and calls without their one result are refused."""
+def test_invalid_conversations_are_rejected(messages):
+    """Unknown roles and parts, a last message not from the user and unmatched calls are rejected."""
     with pytest.raises(HTTPError) as refused:
         wishes_of({"model": "helper", "messages": messages}, "helper")
     assert (refused.value.status, refused.value.parameter) == (400, "messages")

@@ -30,17 +30,17 @@ class Connection:
 
     @property
     def bodies(self):
-        """The pieces that came."""
+        """Return the chunks that were sent."""
         return [message["body"] for message in self.sent if "body" in message]
 
 
 async def sent(pieces, connection, beat_seconds=30.0):
-    """Deliver pieces to a connection."""
+    """Send chunks to a connection."""
     await deliver(pieces, START, connection.send, beat=b"beat", beat_seconds=beat_seconds)
 
 
-def test_pieces_are_sent_as_they_come():
-    """Each piece is a message of its own, and the last message says that nothing follows."""
+def test_chunks_are_sent_separately():
+    """Each chunk is sent as a separate message, and the last message has `more_body` False."""
 
     async def main():
         async def pieces():
@@ -57,7 +57,7 @@ def test_pieces_are_sent_as_they_come():
 
 
 def test_any_iterator_can_be_delivered():
-    """What gives pieces need be no generator, and may be longer than what may wait to be sent."""
+    """Any iterator of chunks can be streamed, even if it yields more than may be queued."""
 
     class Pieces:
         left = 200
@@ -79,8 +79,8 @@ def test_any_iterator_can_be_delivered():
     asyncio.run(main())
 
 
-def test_a_client_that_reads_late_gets_all():
-    """Pieces that all came before the client read the first are sent, and then the end."""
+def test_a_client_that_reads_late_receives_all_chunks():
+    """A client that reads late receives all chunks and the end."""
 
     async def main():
         async def pieces():
@@ -100,8 +100,8 @@ def test_a_client_that_reads_late_gets_all():
     asyncio.run(main())
 
 
-def test_silence_is_broken_by_a_beat():
-    """While nothing comes, a beat says that the connection lives."""
+def test_a_heartbeat_is_sent_while_idle():
+    """A heartbeat is sent while there are no chunks."""
 
     async def main():
         connection = Connection()
@@ -116,8 +116,8 @@ def test_silence_is_broken_by_a_beat():
     asyncio.run(main())
 
 
-def test_what_fails_is_not_hidden():
-    """An error among the pieces ends the reply and is raised."""
+def test_an_exception_in_a_stream_is_raised():
+    """An exception among the chunks ends the reply and is raised."""
 
     async def main():
         async def pieces():
@@ -132,8 +132,8 @@ def test_what_fails_is_not_hidden():
     asyncio.run(main())
 
 
-def test_who_leaves_ends_the_work():
-    """When the client leaves, the work is cancelled and what it has opened is closed."""
+def test_a_disconnect_cancels_the_work():
+    """A disconnect cancels the work, closes its resources and raises ClientDisconnected."""
 
     async def main():
         connection, closed = Connection(), []
@@ -153,8 +153,8 @@ def test_who_leaves_ends_the_work():
     asyncio.run(main())
 
 
-def test_who_stays_gets_the_value():
-    """Work that ends gives its value, whether anybody watches the connection or not."""
+def test_completed_work_returns_its_value():
+    """The value of completed work is returned, with or without a connection to watch."""
 
     async def main():
         async def work():
@@ -166,8 +166,8 @@ def test_who_stays_gets_the_value():
     asyncio.run(main())
 
 
-def test_other_messages_of_the_client_are_passed_over():
-    """Only the end of the connection counts as leaving."""
+def test_other_client_messages_are_ignored():
+    """Client messages other than a disconnect are ignored."""
 
     async def main():
         messages = iter(["http.request", "http.disconnect"])
@@ -181,8 +181,8 @@ def test_other_messages_of_the_client_are_passed_over():
     asyncio.run(main())
 
 
-def test_a_closed_socket_counts_as_gone():
-    """A client whose socket is closed while something is sent has gone."""
+def test_a_closed_socket_is_a_disconnect():
+    """A socket that is closed during a send counts as a disconnect."""
 
     async def main():
         async def pieces():

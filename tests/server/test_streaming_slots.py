@@ -6,8 +6,8 @@ from agentkit.errors import ConfigError
 from agentkit.server.http_types import ConcurrencyLimit, HTTPError
 
 
-def test_one_more_is_told_to_come_back():
-    """When all places are taken, the next is refused with when to try again, and let in once one is free."""
+def test_a_request_over_the_limit_is_rejected():
+    """A request over the limit is rejected with `retry-after`, and accepted after a slot is freed."""
     room = ConcurrencyLimit(1)
     with room.one(), pytest.raises(HTTPError) as refused:
         room.take()
@@ -18,7 +18,7 @@ def test_one_more_is_told_to_come_back():
 
 
 @pytest.mark.parametrize("most", [0, -1, True, 1.5, "8"])
-def test_there_is_room_for_at_least_one(most):
-    """Room for nobody, or for what is no number, is refused before anything is served."""
+def test_the_limit_must_be_positive(most):
+    """A limit that is not a positive integer raises a ConfigError."""
     with pytest.raises(ConfigError, match="most_runs="):
         ConcurrencyLimit(most)

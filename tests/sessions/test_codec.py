@@ -104,8 +104,8 @@ milestones = st.one_of(
 
 @given(milestones)
 @settings(max_examples=300)
-def test_what_is_decoded_is_what_was_encoded(milestone):
-    """A milestone comes back from its data as it was, whatever texts are in it."""
+def test_milestone_round_trip(milestone):
+    """A milestone survives an encoding round trip, whatever strings it contains."""
     assert decode(encode(milestone)) == milestone
 
 
@@ -132,8 +132,8 @@ def kinds(root=Milestone):
 
 
 @pytest.mark.for_each("kind", sorted(kinds(), key=lambda kind: kind.__name__))
-def test_every_kind_of_milestone_has_a_name(kind):
-    """No kind of milestone is left out, and none has a field by the name of a key of the line."""
+def test_every_milestone_type_is_registered(kind):
+    """Every milestone type is registered, and none has a field named like a reserved key."""
     assert not {"event", "run", "at"}.intersection(field.name for field in fields(kind))
     assert kind in MILESTONES.values()
     blank = kind(*[SAMPLES.get(field.type, "x") for field in fields(kind)])
@@ -159,22 +159,22 @@ SAMPLES = {
 }
 
 
-def test_what_the_provider_sent_and_the_value_of_a_tool_are_not_kept():
-    """A response's raw JSON and a result's own value are left out: a reader always finds them empty."""
+def test_raw_response_and_tool_value_are_not_stored():
+    """A response's raw JSON and a tool result's value are not stored."""
     response = messages.Response(messages.AssistantMessage("Hello"), raw={"id": 1})
     result = messages.ToolResult("clock", "ok", "12:00", value=object())
     assert decode_part(messages.Response, encode_part(response)).raw == {}
     assert decode_part(messages.ToolResult, encode_part(result)).value is None
 
 
-def test_defaults_are_left_out():
-    """What has its default is not written, so that lines are short and later fields no burden."""
+def test_defaults_are_omitted():
+    """Fields with their default value are not written."""
     assert encode(events.RunEnded("done")) == {"event": "run_ended", "status": "done"}
     assert encode_part(messages.UserMessage("Hi")) == {"role": "user", "content": "Hi"}
 
 
-def test_decisions_are_kept_whole():
-    """A decision keeps its level and whether the call could carry data out."""
+def test_decision_round_trip():
+    """A decision survives a round trip with its level and egress flag."""
     decision = Decision(Verdict.ASK, "rule", "why", "rm", "ls", SafetyLevel.SYSTEM, egress=True)
     data = encode_part(decision)
     assert data["verdict"] == "ask"
@@ -182,8 +182,8 @@ def test_decisions_are_kept_whole():
     assert decode_part(Decision, data) == decision
 
 
-def test_keys_of_later_versions_are_passed_over():
-    """A key that this version does not know is no error."""
+def test_unknown_keys_are_ignored():
+    """An unknown key is ignored."""
     data = {"event": "run_ended", "status": "done", "mood": "good"}
     assert decode(data) == events.RunEnded("done")
 
@@ -195,24 +195,24 @@ def test_text_that_is_readable_stays_readable():
     assert from_line(to_line({"text": "\ud83d\ude00"})) == {"text": "😀"}
 
 
-def test_subclasses_of_text_and_numbers_become_plain():
-    """A text of a subclass, as enumerations have, is kept as text."""
+def test_enum_members_become_plain_strings():
+    """Enum members are encoded as plain strings."""
     assert encode_part(Label.PRIVATE) == "private"
     assert encode_part(SafetyLevel.NETWORK) == "NETWORK"
     assert encode_part([Verdict.ASK]) == ["ask"]
 
 
 @pytest.mark.parametrize("value", [object(), b"bytes"])
-def test_what_is_not_json_is_refused(value):
-    """What is no JSON cannot be kept, and the error shows it."""
+def test_non_json_value_is_rejected(value):
+    """A value that is not JSON raises a SessionError."""
     with pytest.raises(SessionError, match="not JSON"):
         encode_part(value)
     with pytest.raises(SessionError, match="not JSON"):
         to_line({"value": value})
 
 
-def test_what_is_nested_without_end_is_refused():
-    """JSON that is nested too deeply is a SessionError, in both directions."""
+def test_deeply_nested_json_is_rejected():
+    """Deeply nested JSON raises a SessionError when encoding and when decoding."""
     deep = []
     for _ in range(100_000):
         deep = [deep]
@@ -248,26 +248,26 @@ DAMAGED = [
 
 @pytest.mark.for_each(("data", "problem"), DAMAGED)
 def test_damaged_data_is_refused(data, problem):
-    """Data that is not what was written is an error that says what is wrong."""
+    """Damaged data raises an error that says what is wrong."""
     with pytest.raises(SessionError, match=problem):
         decode(data)
 
 
-def test_a_message_is_told_by_its_role():
-    """Data of one kind of message is not taken for another."""
+def test_message_of_another_role_is_rejected():
+    """Decoding a message of another role raises a SessionError."""
     with pytest.raises(SessionError, match="is not a valid SystemMessage"):
         decode_part(messages.SystemMessage, {"role": "user", "text": "Hi"})
 
 
 @pytest.mark.parametrize("line", ["", "[]", "{", b"\xff\xfe{", '"text"'])
 def test_a_line_is_one_object(line):
-    """A line that is not one JSON object is damaged."""
+    """A line that is not a single JSON object raises an error."""
     with pytest.raises(SessionError, match="damaged"):
         from_line(line)
 
 
 def test_entries_name_their_run_and_time():
-    """An entry is its milestone with the run's id and the time, in one flat object."""
+    """An entry is encoded as one flat object of its milestone, run id and time."""
     entry = SessionEntry("run-1", 12.5, events.RunEnded("done"))
     data = encode_entry(entry)
     assert data == {"run": "run-1", "at": 12.5, "event": "run_ended", "status": "done"}
@@ -276,14 +276,14 @@ def test_entries_name_their_run_and_time():
 
 @pytest.mark.parametrize("change", [{"run": None}, {"run": ""}, {"at": "now"}, {"at": True}])
 def test_entries_without_run_or_time_are_refused(change):
-    """An entry must have the id of its run and a time."""
+    """An entry without a run id or a time raises an error."""
     with pytest.raises(SessionError, match=r"`run` must be an id|should be a time in seconds"):
         decode_entry({"run": "run-1", "at": 1, "event": "run_resumed", **change})
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -1, 1e12, 10**400, True, "12"])
-def test_times_that_no_clock_shows_are_refused(number):
-    """A moment before 1970, beyond every calendar, or that is no number is a SessionError."""
+def test_invalid_times_are_rejected(number):
+    """A time before 1970, out of range or not a number raises a SessionError."""
     with pytest.raises(SessionError, match="seconds"):
         decode_entry({"run": "r", "at": number, "event": "run_resumed"})
 

@@ -13,21 +13,21 @@ ENTRIES = [
 ]
 
 
-def test_entries_come_back():
-    """What is kept of an entry is its run, its time and a line of JSON, and the entry is read from them."""
+def test_entries_round_trip():
+    """An entry is stored as run, time and a JSON line, and is read back unchanged."""
     rows = rows_of(ENTRIES)
     assert rows[0] == ("run-1", 1.5, '{"event":"run_started","agent":"helper","prompt":"Xin ch\u00e0o"}')
     assert entries_in(rows) == ENTRIES
 
 
-def test_a_row_that_is_none_is_refused():
-    """A line that is no milestone is a SessionError."""
+def test_invalid_row_is_rejected():
+    """A row whose line is not a milestone raises a SessionError."""
     with pytest.raises(SessionError):
         entries_in([("run-1", 1.0, "nonsense")])
 
 
-def test_what_a_database_found():
-    """The rows behind a position give their entries and the position behind the last of them."""
+def test_rows_after_a_position():
+    """Rows after a position return their entries and the position of the last one."""
     found = [(7, place, *row) for place, row in enumerate(rows_of(ENTRIES), 3)]
     assert entries_found(found, START) == (ENTRIES, (7, 4))
 
@@ -42,7 +42,7 @@ def test_what_a_database_found():
     ids=["no session", "nothing new", "another session"],
 )
 def test_where_nothing_was_found(found, after, position):
-    """Without new entries the position stays, unless the session is gone or another one."""
+    """Without new entries, the position is unchanged unless the session was deleted or replaced."""
     assert entries_found(found, after) == ([], position)
 
 

@@ -47,12 +47,12 @@ def assert_valid(messages: Sequence[Message]) -> None:
 
 
 def texts(messages: Sequence[Message]) -> str:
-    """All that is said, in one text."""
+    """Return the messages as one string."""
     return "\n".join(map(str, messages))
 
 
-def test_what_has_room_stays_as_it_is() -> None:
-    """A conversation that has room is told as it is."""
+def test_fitting_conversation_is_unchanged() -> None:
+    """A conversation that fits is returned unchanged."""
     messages = conversation(3)
     fitted = fit(messages, 100_000)
     assert fitted == Fitted(tuple(messages), Estimates().total(messages))
@@ -60,7 +60,7 @@ def test_what_has_room_stays_as_it_is() -> None:
 
 
 def test_old_results_are_shortened_first() -> None:
-    """Of old tool results only head and tail are left, before anything else goes; the newest three stay."""
+    """Old tool results are shortened to head and tail first; the newest three are not."""
     messages = conversation(10)
     fitted = fit(messages, 6_000)
     lengths = [len(message.content) for message in fitted.messages if isinstance(message, ToolMessage)]
@@ -72,15 +72,15 @@ def test_old_results_are_shortened_first() -> None:
 
 
 def test_a_shortened_result_names_its_handle() -> None:
-    """When the model has read_more, the note in a shortened result says how to read all of it."""
+    """If the model has read_more, a shortened result says how to read all of it."""
     fitted = fit(conversation(10), 6_000, with_handles=True)
     first = next(message for message in fitted.messages if isinstance(message, ToolMessage))
     assert 'characters left out; read_more(handle="call_0_0") reads the whole …]' in first.content
     assert len(first.content) == 1_000
 
 
-def test_the_oldest_exchanges_go() -> None:
-    """When shortening is not enough the oldest exchanges go as a whole, and a note stands in their place."""
+def test_oldest_exchanges_are_dropped() -> None:
+    """If shortening is not enough, the oldest exchanges are dropped and replaced by a note."""
     messages = conversation(40)
     fitted = fit(messages, 3_500)
     kept = len(messages) - fitted.left_out
@@ -96,8 +96,8 @@ def test_the_oldest_exchanges_go() -> None:
     assert fitted.messages[-1] == messages[-1]
 
 
-def test_standing_orders_stay() -> None:
-    """A system message is told, however old it is."""
+def test_system_messages_are_not_dropped() -> None:
+    """System messages are never dropped."""
     messages = [SystemMessage("Be brief."), *conversation(40), SystemMessage("Be kind."), *exchange(41)]
     fitted = fit(messages, 3_000)
     assert [message for message in fitted.messages if isinstance(message, SystemMessage)] == [
@@ -118,7 +118,7 @@ def test_what_stays_changes_seldom() -> None:
 
 
 def test_a_long_run_keeps_its_prompt_and_its_newest_work() -> None:
-    """Within one exchange the oldest iterations go; its prompt and the newest iteration stay."""
+    """Within one exchange, the oldest iterations are dropped; the prompt and the newest iteration are kept."""
     messages = [UserMessage("Find it"), *itertools.chain.from_iterable(iteration(number) for number in range(50))]
     fitted = fit([*conversation(3), *messages], 3_000)
     prompt = fitted.messages[0]
@@ -132,8 +132,8 @@ def test_a_long_run_keeps_its_prompt_and_its_newest_work() -> None:
     assert_valid(fitted.messages)
 
 
-def test_an_exchange_may_hold_other_words_of_the_user() -> None:
-    """Where the newest exchange begins can be said, so that a remark within it does not push its prompt out."""
+def test_newest_exchange_may_contain_user_messages() -> None:
+    """`newest` marks the start of the newest exchange, so that a later user message does not drop its prompt."""
     messages = [
         *conversation(9),
         UserMessage("Find it"),
@@ -147,7 +147,7 @@ def test_an_exchange_may_hold_other_words_of_the_user() -> None:
 
 
 def test_unread_results_are_shortened_last() -> None:
-    """Results that the model has not read yet are shortened only as far as they must be."""
+    """Results that the model has not read yet are shortened only as far as necessary."""
     messages = [*conversation(5), UserMessage("Find it"), *iteration(9, 40_000, calls=4)]
     fitted = fit(messages, 5_000)
     lengths = {len(message.content) for message in fitted.messages if isinstance(message, ToolMessage)}
@@ -156,15 +156,15 @@ def test_unread_results_are_shortened_last() -> None:
     assert_valid(fitted.messages)
 
 
-def test_what_can_never_fit_is_told() -> None:
-    """When the newest prompt alone is too long, the part that is left says that it does not fit."""
+def test_prompt_that_cannot_fit_is_reported() -> None:
+    """If the newest prompt alone is too long, the result says that it does not fit."""
     fitted = fit([*conversation(5), UserMessage("word " * 10_000)], 1_000)
     assert (fitted.fits, len(fitted.messages), fitted.left_out) == (False, 1, 20)
     assert fitted.tokens > 1_000
 
 
-def test_pictures_keep_their_place() -> None:
-    """The notes stand before and after the parts of a prompt with pictures."""
+def test_notes_surround_image_prompts() -> None:
+    """Notes are added before and after the parts of a prompt with images."""
     prompt = UserMessage(("What is", Image("data:x", "low")))
     first = fit([*conversation(9), prompt, *iteration(9), *iteration(10)], 400).messages[0]
     assert isinstance(first, UserMessage)
@@ -174,7 +174,7 @@ def test_pictures_keep_their_place() -> None:
 
 
 def test_old_pictures_of_results_go_first() -> None:
-    """Of results that are too much, the old ones lose their pictures, and say so; the newest ones keep theirs."""
+    """Images of old results are dropped with a note; those of the newest results are kept."""
     messages: list[Message] = [UserMessage("Watch.")]
     for number in range(9):
         *before, result = iteration(number, 20)
@@ -187,8 +187,8 @@ def test_old_pictures_of_results_go_first() -> None:
     assert fitted.left_out == 0
 
 
-def test_a_conversation_without_a_prompt_is_cut_too() -> None:
-    """Where no words of the user are left there is no place for a note, and the rest is still valid."""
+def test_conversation_without_a_prompt_is_cut() -> None:
+    """A conversation without a user message is cut without a note and stays valid."""
     messages = list(itertools.chain.from_iterable(iteration(number) for number in range(9)))
     fitted = fit(messages, 500)
     assert fitted.messages[0] == messages[16]
@@ -222,7 +222,7 @@ def histories(draw: st.DrawFn) -> list[Message]:
 
 
 def is_part_of(part: Message, whole: Message) -> bool:
-    """Whether a message may have become another: shortened, or with a note beside it."""
+    """Return whether a message is a shortened or annotated form of another."""
     if isinstance(whole, UserMessage) and isinstance(part, UserMessage):
         inner = (whole.content,) if isinstance(whole.content, str) else whole.content
         outer = (part.content,) if isinstance(part.content, str) else part.content
@@ -242,7 +242,7 @@ def is_part_of(part: Message, whole: Message) -> bool:
 def test_any_conversation_stays_valid(
     messages: list[Message], room_tokens: int, window: Window, *, with_handles: bool
 ) -> None:
-    """Whatever is cut, calls keep their results, the order stays, the newest prompt is told, and what fits has room."""
+    """A fitted conversation is valid, keeps the order and the newest prompt, and reports whether it fits."""
     fitted = fit(messages, room_tokens, window, with_handles=with_handles)
     assert_valid(fitted.messages)
     assert fitted.tokens == Estimates().total(fitted.messages)
@@ -258,8 +258,8 @@ def test_any_conversation_stays_valid(
 
 
 @given(messages=histories(), room_tokens=st.integers(0, 3_000), with_handles=st.booleans())
-def test_fitting_again_changes_nothing(messages: list[Message], room_tokens: int, *, with_handles: bool) -> None:
-    """What was fitted once stays as it is, and the same conversation is always fitted alike."""
+def test_fitting_is_idempotent(messages: list[Message], room_tokens: int, *, with_handles: bool) -> None:
+    """Fitting is deterministic, and fitting a fitted conversation does not change it."""
     once = fit(messages, room_tokens, with_handles=with_handles)
     assert fit(messages, room_tokens, estimates=Estimates(), with_handles=with_handles) == once
     assert fit(once.messages, room_tokens, with_handles=with_handles).messages == once.messages
@@ -276,10 +276,10 @@ def test_fitting_again_changes_nothing(messages: list[Message], room_tokens: int
         (Window(), 4_096, 5_000, 0),
     ],
 )
-def test_the_room_is_what_answer_instruction_and_tools_leave(
+def test_room_left_by_answer_instruction_and_tools(
     window: Window, known: int | None, taken: int, room: int | None
 ) -> None:
-    """Messages may take what is left of the model's tokens, or of those given, beside answer, instruction and tools."""
+    """The room for messages is the window without the tokens of answer, instruction and tools."""
     assert window.room(known, taken) == room
 
 
@@ -287,8 +287,8 @@ def test_the_room_is_what_answer_instruction_and_tools_leave(
     ("sent", "limit", "tokens"),
     [(100_000, None, 75_000), (100_000, 32_768, 32_768), (30_000, 32_768, 22_500), (0, 0, 1)],
 )
-def test_a_refused_request_is_tried_shorter(sent: int, limit: int | None, tokens: int) -> None:
-    """After a request that was too long the window is a quarter shorter, or what the server names when that is less."""
+def test_window_shrinks_after_a_rejected_request(sent: int, limit: int | None, tokens: int) -> None:
+    """After a rejected request, the window shrinks by a quarter or to the server's limit, if that is less."""
     assert Window(keep_results=1).refused(sent, limit) == Window(tokens=tokens, keep_results=1)
 
 
@@ -296,7 +296,7 @@ def test_a_refused_request_is_tried_shorter(sent: int, limit: int | None, tokens
     ("setting", "value"),
     [("tokens", 0), ("answer_tokens", -1), ("keep_results", 1.5), ("result_chars", 199), ("keep_results", True)],
 )
-def test_a_window_that_makes_no_sense_is_refused(setting: str, value: object) -> None:
-    """A setting of a window that is no sensible number is refused at once, with its name."""
+def test_invalid_window_is_rejected(setting: str, value: object) -> None:
+    """An invalid setting of a window raises a ConfigError with its name."""
     with pytest.raises(ConfigError, match=rf"Window\({setting}=\) takes an integer of at least \d+. Got {value}"):
         Window(**{setting: value})

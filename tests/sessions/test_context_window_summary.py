@@ -19,12 +19,12 @@ HISTORY = [SystemMessage("Be brief."), *(message for number in range(20) for mes
 
 
 def test_nothing_is_summarised_while_there_is_room() -> None:
-    """A conversation that has room needs no summary."""
+    """A conversation that fits needs no summary."""
     assert to_summarise(HISTORY, 100_000, Estimates()) == []
 
 
 def test_the_old_half_is_summarised() -> None:
-    """What is not summarised takes at most half of the room; standing orders and exchanges stay whole."""
+    """Messages that are not summarised take at most half of the room, and exchanges are not split."""
     old = to_summarise(HISTORY, 4_000, Estimates())
     order, rest = HISTORY[0], HISTORY[1 + len(old) :]
     assert old == HISTORY[1 : 1 + len(old)]
@@ -33,7 +33,7 @@ def test_the_old_half_is_summarised() -> None:
 
 
 def test_the_beginning_of_a_long_run_is_summarised() -> None:
-    """Within one long exchange its old iterations are summarised; its prompt stays."""
+    """Within one long exchange, old iterations are summarised and the prompt is kept."""
     work = [message for number in range(20) for message in exchange(number)[1:3]]
     prompt = UserMessage("Find it")
     old = to_summarise([prompt, *work], 4_000, Estimates())
@@ -42,8 +42,8 @@ def test_the_beginning_of_a_long_run_is_summarised() -> None:
     assert Estimates().total([prompt, *work[len(old) :]]) <= 2_000
 
 
-def test_a_summary_stands_where_the_old_messages_stood() -> None:
-    """A summary is told before the first prompt that is left, as a record and not as a wish of the person."""
+def test_summary_precedes_the_first_remaining_prompt() -> None:
+    """The summary is added before the first remaining prompt and marked as not being a request."""
     rest = with_summary(" They met.\n", [SystemMessage("Be brief."), UserMessage("Go on"), AssistantMessage("Yes")], 12)
     told = rest[1]
     assert isinstance(told, UserMessage)
@@ -52,16 +52,16 @@ def test_a_summary_stands_where_the_old_messages_stood() -> None:
     assert (rest[0], rest[2]) == (SystemMessage("Be brief."), AssistantMessage("Yes"))
 
 
-def test_a_summary_needs_no_prompt() -> None:
-    """When no prompt is left, the summary is a message of its own."""
+def test_summary_without_a_prompt_is_a_message() -> None:
+    """If no prompt is left, the summary becomes a separate message."""
     told, answer = with_summary("They met.", [AssistantMessage("Yes")], 2)
     assert isinstance(told, UserMessage)
     assert str(told.content).endswith("They met.]")
     assert answer == AssistantMessage("Yes")
 
 
-def test_the_model_is_asked_with_the_whole_record() -> None:
-    """Who writes a summary reads what was said, which tools were used with what, and what came of it."""
+def test_summary_prompt_contains_the_whole_record() -> None:
+    """The prompt for a summary contains the messages, the tool calls and their results."""
     old = [
         SystemMessage("Be brief."),
         UserMessage(("What is", Image("data:x"))),
@@ -76,7 +76,7 @@ def test_the_model_is_asked_with_the_whole_record() -> None:
 
 
 def test_the_record_has_room() -> None:
-    """A record of any length is cut to the room there is, its beginning and its end remain."""
+    """A long record is shortened in the middle to fit; its beginning and end remain."""
     old = [UserMessage("first"), *HISTORY, UserMessage("数" * 50_000), ToolMessage("c", "look", "x" * 9_000 + "end")]
     for room in (0, 100, 3_000):
         assert tokens_in(summary_prompt(old, room)) < room + 60

@@ -44,20 +44,20 @@ def test_a_cut_between_exchanges_is_made(at, count):
 
 @pytest.mark.parametrize("at", [2, 3])
 def test_a_call_is_not_parted_from_its_result(at):
-    """A cut between a call and its result is refused, and the error names the nearest that are not."""
+    """Cutting between a call and its result raises an error that names the nearest valid positions."""
     with pytest.raises(SessionError, match=f"Between message {at} and the next.*Fork at 1 or 4\\."):
         first(MESSAGES, at)
 
 
 @pytest.mark.parametrize("at", [-1, 6])
 def test_a_cut_outside_is_refused(at):
-    """A cut before the first or behind the last message is refused."""
+    """Cutting before the first or after the last message raises an error."""
     with pytest.raises(SessionError, match=r"has 5 messages.* Fork at a number from 0 to 5\."):
         first(MESSAGES, at)
 
 
 def test_an_export_is_lines_of_json(tmp_path):
-    """An export is a line about the session and one for each entry, for its owner only."""
+    """An export has one line for the session and one for each entry, and is readable by its owner only."""
     write_export(tmp_path / "trip.jsonl", "Hà Nội", ENTRIES)
     lines = (tmp_path / "trip.jsonl").read_text("utf-8").splitlines()
     assert json.loads(lines[0]) == {"session": 1, "name": "Hà Nội", "entries": 2}
@@ -73,7 +73,7 @@ def test_an_export_is_lines_of_json(tmp_path):
 
 
 def test_an_export_overwrites_nothing(tmp_path):
-    """A file that is there already is not overwritten."""
+    """An existing file is not overwritten."""
     (tmp_path / "trip.jsonl").write_text("mine")
     with pytest.raises(SessionError, match=r"already exists\. Choose another name"):
         write_export(tmp_path / "trip.jsonl", "trip", ENTRIES)
@@ -81,7 +81,7 @@ def test_an_export_overwrites_nothing(tmp_path):
 
 
 def test_an_export_that_cannot_be_written_leaves_no_file(tmp_path):
-    """An export that finds no room or no folder is an error, and leaves nothing behind."""
+    """A failed export raises an error and leaves no file behind."""
     with pytest.raises(SessionError, match="No such file or directory"):
         write_export(tmp_path / "none" / "trip.jsonl", "trip", ENTRIES)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -112,21 +112,21 @@ LINE = '{"run": "run-1", "at": 1, "event": "run_resumed"}\n'
         (HEADER + '{"run": "run-1", "at": 1, "event": "flown"}', "Line 2 .*'flown' is unknown"),
     ],
 )
-def test_an_export_is_read_whole_or_not_at_all(tmp_path, text, problem):
-    """A file that is no export, is cut off, damaged or of a newer version is an error that says so."""
+def test_invalid_export_is_rejected(tmp_path, text, problem):
+    """An invalid, truncated, damaged or newer export raises an error that says so."""
     (tmp_path / "trip.jsonl").write_text(text)
     with pytest.raises(SessionError, match=problem):
         read_export(tmp_path / "trip.jsonl")
 
 
 def test_a_file_that_is_not_there_cannot_be_read(tmp_path):
-    """A file that is not there is an error that names it."""
+    """A missing file raises an error that names it."""
     with pytest.raises(SessionError, match=r"'.*none' cannot be read: No such file"):
         read_export(tmp_path / "none")
 
 
-def test_messages_become_a_run_that_has_ended():
-    """Messages from elsewhere are kept as a run that was given them and has ended."""
+def test_messages_become_a_finished_run():
+    """Messages from elsewhere are stored as a finished run."""
     given, ended = entries_of(MESSAGES)
     assert given.milestone == HistoryGiven(MESSAGES)
     assert ended.milestone == RunEnded("done")
@@ -152,14 +152,14 @@ def test_a_new_conversation_is_named_after_its_prompt():
         (MESSAGES[2:], r"messages\[0\] is a result of the call '1'"),
     ],
 )
-def test_what_is_no_conversation_is_refused(messages, told):
-    """What is said to have been said elsewhere must be messages, and each tool call must have one result."""
+def test_invalid_messages_are_rejected(messages, told):
+    """Messages that are not a valid conversation raise a SessionError."""
     with pytest.raises(SessionError, match=told):
         given(messages)
 
 
-def test_what_is_given_is_as_a_store_gives_it_back():
-    """Messages from elsewhere are the same whether they were stored or not, each call with an id of its own."""
+def test_given_messages_equal_their_stored_form():
+    """Given messages equal their stored form, and each call gets a unique id."""
     assert given(MESSAGES) == list(MESSAGES)
     assert given([UserMessage(["Look:", Image("data:,")])]) == [UserMessage(("Look:", Image("data:,")))]
     assert [message.call_id for message in given([*MESSAGES, *MESSAGES]) if isinstance(message, ToolMessage)] == [
@@ -174,8 +174,8 @@ def test_cut_is_at_a_number(count):
         first(MESSAGES, count)
 
 
-def test_export_that_is_no_conversation_is_refused(tmp_path):
-    """A file in which somebody has taken a result away, or changed the id of a call, is refused whole."""
+def test_export_with_changed_call_id_is_rejected(tmp_path):
+    """An export with a changed call id is not a valid conversation and raises an error."""
     file = tmp_path / "trip.jsonl"
     write_export(
         file, "trip", [SessionEntry("run-1", 0.0, HistoryGiven(MESSAGES)), SessionEntry("run-1", 0.0, RunEnded("done"))]
@@ -202,8 +202,8 @@ BEGINS = RunStarted("helper", "Book.")
         lambda said: [BEGINS, WISH, ToolCallStarted(BOOKING, WAITS.decision), said],
     ],
 )
-def test_an_approval_of_what_has_not_happened_does_not_travel(tmp_path, answer, arguments, around):
-    """Whoever wrote a file need not be who is asked: that a call which waits was approved there counts for nothing."""
+def test_approval_of_a_pending_call_is_not_imported(tmp_path, answer, arguments, around):
+    """An imported approval of a call that has no result is dropped."""
     said = Approved("1", answer, "", arguments)
     entries = [SessionEntry("run-1", 0.0, each) for each in around(said)]
     write_export(tmp_path / "trip.jsonl", "trip", entries)
@@ -215,8 +215,8 @@ def test_an_approval_of_what_has_not_happened_does_not_travel(tmp_path, answer, 
     ]
 
 
-def test_an_approval_of_what_has_happened_is_kept(tmp_path):
-    """What a person said of a call that was made is history, and stays."""
+def test_approval_of_a_finished_call_is_imported(tmp_path):
+    """An imported approval of a finished call is kept."""
     said, made = Approved("1", "once"), ToolCallFinished(BOOKING, ToolResult("book", "ok", "Done."))
     entries = [SessionEntry("run-1", 0.0, each) for each in (BEGINS, WISH, said, made, RunEnded("done"))]
     write_export(tmp_path / "trip.jsonl", "trip", entries)
@@ -227,13 +227,13 @@ def test_an_approval_of_what_has_happened_is_kept(tmp_path):
     "message",
     [UserMessage("Hi"), UserMessage("Check it.", by_person=False), AssistantMessage("Hello", reasoning="A greeting.")],
 )
-def test_a_message_of_texts_is_not_encoded(message):
+def test_plain_text_message_is_not_copied(message):
     """A message that a store would return unchanged is kept as the same object."""
     assert given([message])[0] is message
 
 
 @pytest.mark.parametrize("message", [UserMessage(5), UserMessage("Hi", by_person="no"), AssistantMessage(None)])
 def test_a_message_of_other_types_is_refused(message):
-    """A message whose fields have other types is refused."""
+    """A message whose fields have the wrong types raises an error."""
     with pytest.raises(SessionError, match=r"messages\[0\] cannot be stored"):
         given([message])

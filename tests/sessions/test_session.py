@@ -57,20 +57,20 @@ def session(any_place):
 
 
 def test_a_session_says_its_name_and_its_place(tmp_path):
-    """A session is shown with its name, and with the store that keeps it, if any."""
+    """The repr of a session contains its name and its store, if any."""
     assert repr(Session("trip")) == "Session('trip')"
     assert repr(Session.open(":memory:", "trip")) == "Session('trip', MemoryStore())"
     assert repr(Session.open(tmp_path / "s.db", "trip")) == f"Session('trip', SQLiteStore('{tmp_path / 's.db'}'))"
 
 
-def test_place_in_the_place_of_a_store_is_told():
-    """A file given where a store stands is answered with how a session is opened."""
+def test_path_instead_of_a_store_is_rejected():
+    """Passing a path instead of a store raises an error that suggests `Session.open`."""
     with pytest.raises(SessionError, match=r"Write Session.open\('trips.db', 'trip'\)"):
         Session("trip", "trips.db")
 
 
 def tell(run, *milestones):
-    """Let things happen in a run, as its loop and its driver do."""
+    """Apply and store milestones of a run, as its loop and driver do."""
     for milestone in milestones:
         run.progress.apply(milestone)
         run.keep(milestone)
@@ -100,7 +100,7 @@ def talk(session, prompt="Hi", answer="Hello"):
 
 
 def leave(session, *milestones):
-    """A run that is left in the middle, as by a kill: what it kept stays, and nobody holds it."""
+    """Abandon a run halfway, as after a kill, and return its id."""
     run = session.begin()
     tell(run, RunStarted("helper", "Hi", len(run.history)), *milestones)
     run._release()
@@ -138,8 +138,8 @@ def is_valid(messages):
     return not open_ids
 
 
-def test_runs_are_entered_when_they_end(session):
-    """What a run said is in the conversation when it has ended, and the next run begins with it."""
+def test_messages_are_added_when_a_run_ends(session):
+    """The messages of a run are added to the session when it ends, and the next run starts with them."""
     run = session.begin()
     tell(run, RunStarted("helper", "Hi"), says("Hello"))
     assert session.messages == ()
@@ -155,15 +155,15 @@ def test_runs_are_entered_when_they_end(session):
     assert other(session).messages == session.messages
 
 
-def test_a_run_that_never_began_leaves_nothing(session):
-    """A run that is closed before anything has happened is not entered, and not kept."""
+def test_run_without_milestones_stores_nothing(session):
+    """A run that is closed before any milestone stores nothing."""
     session.begin().close()
     assert session.messages == ()
     assert session.entries == []
 
 
 def test_runs_side_by_side_are_entered_in_the_order_of_their_ends(session):
-    """Of two runs at the same time, each enters its own in one piece, first the one that ends first."""
+    """Messages of concurrent runs are added run by run, in the order in which the runs end."""
     first, second = session.begin(), session.begin()
     tell(first, RunStarted("helper", "1"), says("one"))
     tell(second, RunStarted("helper", "2"), says("two"), RunEnded("done", "two"))
@@ -175,8 +175,8 @@ def test_runs_side_by_side_are_entered_in_the_order_of_their_ends(session):
     assert list(other(session).messages) == texts
 
 
-def test_a_run_that_is_cut_off_goes_on(session):
-    """A run that is closed before its end stands in the conversation as it is, and goes on like one that was killed."""
+def test_unfinished_run_can_be_resumed(session):
+    """A run that is closed before its end is unfinished and can be resumed."""
     run, used = session.begin(), call()
     tell(run, RunStarted("helper", "Hi"), says("Wait", used), ToolCallStarted(used, ALLOWED))
     run.close()
@@ -210,8 +210,8 @@ def test_a_run_that_is_cut_off_is_interrupted_by_the_next(session):
     assert other(session).messages == before
 
 
-def test_a_result_that_is_known_is_not_lost_by_a_cut(session):
-    """A call whose result was kept, but that the loop was not told of when it was cut off, keeps its result."""
+def test_stored_result_is_not_lost(session):
+    """A stored result is used even if the run was closed before applying it."""
     run, used = session.begin(), call()
     tell(run, RunStarted("helper", "Hi"), says("", used), ToolCallStarted(used, ALLOWED))
     run.keep(result(used))
@@ -220,8 +220,8 @@ def test_a_result_that_is_known_is_not_lost_by_a_cut(session):
     assert other(session).messages == session.messages
 
 
-def test_what_the_loop_alone_knows_is_kept_at_the_end(session):
-    """What was applied but not yet kept when a run was cut off is kept when it is closed."""
+def test_applied_milestones_are_stored_on_close(session):
+    """Milestones that were applied but not yet stored are stored when the run is closed."""
     run = session.begin()
     tell(run, RunStarted("helper", "Hi"))
     run.progress.apply(says("Hello"))
@@ -229,8 +229,8 @@ def test_what_the_loop_alone_knows_is_kept_at_the_end(session):
     assert other(session).messages == (UserMessage("Hi"), AssistantMessage("Hello"))
 
 
-def test_a_killed_run_is_entered_by_the_next(session):
-    """The next run ends a killed one as interrupted: finished calls keep their results, others say what is known."""
+def test_next_run_interrupts_a_killed_run(session):
+    """The next run marks a killed run as interrupted and keeps the results of its finished calls."""
     if session.store is None:
         pytest.skip("without a store nothing outlives a kill")
     done, begun, wished = call(1), call(2), call(3)
@@ -254,8 +254,8 @@ def test_a_killed_run_is_entered_by_the_next(session):
     run.close()
 
 
-def test_a_killed_run_goes_on(session):
-    """A killed run goes on where it was: it knows what it has done, and nothing is entered twice."""
+def test_killed_run_can_be_resumed(session):
+    """A killed run resumes with its finished calls, and no message is added twice."""
     if session.store is None:
         pytest.skip("without a store nothing outlives a kill")
     used = call()
@@ -272,8 +272,8 @@ def test_a_killed_run_goes_on(session):
     assert other(session).messages == session.messages
 
 
-def test_a_reopened_run_has_a_state_of_its_own(session):
-    """What a reopened run tells the store is not applied to it a second time when the session is read."""
+def test_reopened_run_has_its_own_state(session):
+    """Milestones of a reopened run are not applied a second time when the session is read."""
     used = call()
     pause(session, used)
     run = session.reopen()
@@ -290,7 +290,7 @@ def test_a_reopened_run_has_a_state_of_its_own(session):
 
 
 def test_a_paused_run_waits(session):
-    """A paused run is not entered, not ended by the next run, and found again."""
+    """A paused run is not added to the messages, is not ended by the next run and can be found again."""
     paused = pause(session, call())
     talk(session, "Meanwhile", "Yes?")
     assert session.unfinished == (paused.id,)
@@ -301,7 +301,7 @@ def test_a_paused_run_waits(session):
 
 
 def test_a_paused_run_that_is_closed_again_waits_on(session):
-    """A paused run that was reopened and paused once more can be reopened once more."""
+    """A paused run can be reopened and paused repeatedly."""
     pause(session, call())
     run = session.reopen()
     tell(run, RunResumed(), RunEnded("paused"))
@@ -309,8 +309,8 @@ def test_a_paused_run_that_is_closed_again_waits_on(session):
     assert session.unfinished == (run.id,)
 
 
-def test_a_run_at_its_limit_goes_on(session):
-    """A run that ended at a limit was entered, goes on, and enters only what is new."""
+def test_run_at_its_limit_can_be_resumed(session):
+    """A run that ended at a limit can be resumed, and only its new messages are added."""
     run, used = session.begin(), call()
     tell(run, RunStarted("helper", "Hi"), says("", used), result(used))
     tell(run, LimitReached("iterations", "Enough."), RunEnded("limit"))
@@ -329,8 +329,8 @@ def test_a_run_at_its_limit_goes_on(session):
     assert other(session).messages == session.messages
 
 
-def test_an_ended_run_goes_on_for_another_reader(session):
-    """A session that has let an ended run go takes in what it says later, elsewhere, all the same."""
+def test_reader_sees_a_run_resumed_elsewhere(session):
+    """A session reads the new messages of a run that was resumed elsewhere."""
     if session.store is None:
         pytest.skip("without a store there are no other readers")
     run = session.begin()
@@ -345,8 +345,8 @@ def test_an_ended_run_goes_on_for_another_reader(session):
     assert len(reader.messages) == 3
 
 
-def test_a_run_goes_on_once(session):
-    """A result from which a run has gone on is not a place to go on from once more."""
+def test_result_can_be_resumed_only_once(session):
+    """Resuming from the same result twice raises a SessionError."""
     paused = pause(session, call())
     known = RunState.of(paused.progress.milestones)
     run = session.reopen(paused.id, known)
@@ -358,8 +358,8 @@ def test_a_run_goes_on_once(session):
         session.reopen(paused.id, known)
 
 
-def test_a_run_from_elsewhere_is_entered_whole(session):
-    """A run that this session does not know goes on in it, and all of it is kept."""
+def test_run_from_another_session_is_stored_in_full(session):
+    """A run of another session can be resumed here, and all its messages are stored."""
     paused = pause(Session(), call())
     run = session.reopen(paused.id, paused.progress)
     tell(run, RunResumed(), result(call()), says("Done"), RunEnded("done"))
@@ -369,16 +369,16 @@ def test_a_run_from_elsewhere_is_entered_whole(session):
     assert paused.progress.status == "paused"
 
 
-def test_a_run_from_elsewhere_brings_what_was_said_before_it(session):
-    """An empty conversation in which a run from elsewhere goes on begins with what was said before that run."""
+def test_run_from_elsewhere_brings_earlier_messages(session):
+    """Resuming a run from elsewhere in an empty session adds the messages before the run."""
     earlier = (UserMessage("Good morning"), AssistantMessage("Good morning!"))
     paused = pause(Session(), call())
     session.reopen(paused.id, paused.progress, earlier).close()
     assert session.messages[:2] == earlier == other(session).messages[:2]
 
 
-def test_what_is_no_conversation_is_not_entered(session):
-    """Messages that are no valid conversation are refused, and leave nothing; no messages are nothing to enter."""
+def test_invalid_messages_are_not_appended(session):
+    """Appending an invalid conversation raises an error and stores nothing; an empty list stores nothing."""
     for messages in ([ToolMessage("a", "clock", "12:00")], [AssistantMessage("", (call(),))], ["Hi"]):
         with pytest.raises(SessionError):
             session.append(messages)
@@ -386,8 +386,8 @@ def test_what_is_no_conversation_is_not_entered(session):
     assert (session.messages, session.entries) == ((), [])
 
 
-def test_there_must_be_a_run_to_go_on_with(session):
-    """Without a run that was killed or is paused, there is none to go on with."""
+def test_reopen_needs_an_unfinished_run(session):
+    """Reopening without an unfinished run, or with an unknown id, raises a SessionError."""
     with pytest.raises(SessionError, match="no run to resume"):
         session.reopen()
     with pytest.raises(SessionError, match="no run 'nobody'"):
@@ -395,16 +395,16 @@ def test_there_must_be_a_run_to_go_on_with(session):
     session.reopen("nobody", RunState()).close()  # the failed try holds nothing
 
 
-def test_messages_from_elsewhere_are_entered(session):
-    """Messages that were said elsewhere become part of the conversation."""
+def test_appended_messages_are_stored(session):
+    """Appended messages become part of the session."""
     talk(session)
     session.append([UserMessage("And?"), AssistantMessage("Well.")])
     assert [type(message) for message in session.messages] == [UserMessage, AssistantMessage] * 2
     assert other(session).messages == session.messages
 
 
-def test_ids_of_calls_are_told_apart(session):
-    """No two calls of a session have one id, not even in runs that go on at the same time."""
+def test_call_ids_are_unique(session):
+    """Calls get unique ids within a session, even in concurrent runs."""
     first, second = session.begin(), session.begin()
     one = first.tell_apart(AssistantMessage("", (ToolCall("call_0", "a", "{}"), ToolCall("", "b", "{}"))))
     two = second.tell_apart(AssistantMessage("", (ToolCall("call_0", "a", "{}"),)))
@@ -417,7 +417,7 @@ def test_ids_of_calls_are_told_apart(session):
 
 
 def test_ids_used_elsewhere_are_known(session):
-    """An id that a run in another process has used already is not given again."""
+    """A call id used by a run in another process is not used again."""
     if session.store is None:
         pytest.skip("without a store there are no other processes")
     elsewhere, run = other(session).begin(), session.begin()
@@ -429,7 +429,7 @@ def test_ids_used_elsewhere_are_known(session):
 
 
 def test_ids_that_clash_all_the_same_are_changed(session):
-    """When two processes use one id at the same instant, the run that ends later is entered with other ids."""
+    """If two processes use the same id at the same time, the run that ends later gets other ids."""
     first, second, used = session.begin(), session.begin(), call(0)
     for run, text in ((first, "one"), (second, "two")):
         note = f'{text}; read_more(handle="call_0") or {{"read_more": "read_more(handle=\\"call_0\\")"}}'
@@ -446,8 +446,8 @@ def test_ids_that_clash_all_the_same_are_changed(session):
     assert other(session).messages == session.messages
 
 
-def test_whole_results_can_be_read_later(session):
-    """The whole text of a result is there in its run and in later ones; of older than fifty results, what was shown."""
+def test_full_results_are_available_later(session):
+    """The full text of the latest fifty results is available in later runs; older ones are shortened."""
     for number in range(52):
         run, used = session.begin(), call(number)
         tell(run, RunStarted("helper", "Hi"), says("", used), result(used, "4…2", whole=f"{number}"), RunEnded("done"))
@@ -462,8 +462,8 @@ def test_whole_results_can_be_read_later(session):
     later.close()
 
 
-def test_whole_results_are_told_from_others(session):
-    """A session knows whether any result was shown in part, and a run finds each of several."""
+def test_run_knows_of_shortened_results(session):
+    """A run knows whether any result was shortened, and finds the full text of each."""
     run = session.begin()
     tell(run, RunStarted("helper", "Hi"), says("", call(1), call(2)), result(call(1), "all"))
     assert not run.has_wholes
@@ -478,7 +478,7 @@ def test_whole_results_are_told_from_others(session):
 
 
 def test_a_session_is_renamed(session):
-    """A renamed session goes on under its new name."""
+    """A renamed session continues under its new name."""
     talk(session)
     session.rename("Reise")
     assert session.name == "Reise"
@@ -487,7 +487,7 @@ def test_a_session_is_renamed(session):
 
 
 def test_a_session_is_deleted(session):
-    """A deleted session is empty, and may begin anew."""
+    """A deleted session is empty and can be used again."""
     talk(session)
     session.delete()
     assert session.messages == ()
@@ -495,8 +495,8 @@ def test_a_session_is_deleted(session):
     assert len(session.messages) == 2
 
 
-def test_a_session_that_was_replaced_is_read_anew(session):
-    """Whoever had read a session that was deleted meanwhile sees the one that has its name now."""
+def test_replaced_session_is_read_again(session):
+    """A reader of a deleted session sees the new session of the same name."""
     if session.store is None:
         pytest.skip("without a store there are no other readers")
     talk(session, "old")
@@ -508,8 +508,8 @@ def test_a_session_that_was_replaced_is_read_anew(session):
     assert reader.messages[0] == UserMessage("new")
 
 
-def test_a_session_begins_anew(session):
-    """An emptied session has the same name, and what a store held of it is kept under another."""
+def test_anew_archives_the_old_session(session):
+    """`anew` returns an empty session of the same name and stores the old one under another name."""
     talk(session)
     new = session.anew()
     assert (new.name, new.messages) == ("trip", ())
@@ -523,7 +523,7 @@ def test_a_session_begins_anew(session):
 
 
 def test_a_fork_begins_with_the_first_messages(session):
-    """A fork has the first messages of the session, and goes on by itself."""
+    """A fork starts with the first messages of the session and continues independently."""
     talk(session, "1")
     talk(session, "2")
     fork = session.fork("other way", at=2)
@@ -535,7 +535,7 @@ def test_a_fork_begins_with_the_first_messages(session):
 
 
 def test_a_fork_needs_a_free_name(session):
-    """A fork does not take the place of another session."""
+    """A fork does not overwrite another session."""
     if session.store is None:
         pytest.skip("without a store names are free")
     talk(session)
@@ -570,7 +570,7 @@ def test_a_session_is_shown(session):
 
 
 def test_a_session_can_be_pickled(session):
-    """A pickled session is the same conversation, and can be used on."""
+    """A pickled session has the same messages and can be used further."""
     talk(session)
     pause(session, call())
     copied = pickle.loads(pickle.dumps(session))
@@ -623,7 +623,7 @@ def test_two_processes_share_a_session(shared_place):
 
 
 def test_two_that_find_a_killed_run_end_it_once(shared_place):
-    """When several begin at the same time, one of them ends the killed run, and none fails."""
+    """When several runs begin at the same time, exactly one of them ends the killed run."""
     session = Session.open(shared_place, "trip")
     leave(session, says("Hm", call()))
     readers = [Session.open(shared_place, "trip") for _ in range(4)]
@@ -636,8 +636,8 @@ def test_two_that_find_a_killed_run_end_it_once(shared_place):
         one.store.close()
 
 
-def test_a_run_that_another_has_ended_meanwhile_is_left_alone(tmp_path):
-    """A killed run that another process has ended since it was last read is not ended again."""
+def test_run_ended_by_another_process_is_not_ended_again(tmp_path):
+    """A killed run that another process has already ended is not ended again."""
     session = Session.open(tmp_path / "sessions.db", "trip")
     killed = leave(session, says("Hm"))
     assert session.unfinished == (killed,)
@@ -651,7 +651,7 @@ def test_a_run_that_another_has_ended_meanwhile_is_left_alone(tmp_path):
 
 
 def test_nothing_is_kept_behind_a_gap(tmp_path):
-    """When a part of a run cannot be written, nothing more of it is, and the next run enters it as interrupted."""
+    """After a failed write, nothing more of the run is stored, and the next run marks it as interrupted."""
     session = Session.open(tmp_path / "sessions.db", "trip")
     run = session.begin()
     tell(run, RunStarted("helper", "Hi"), says("One"))
@@ -672,14 +672,14 @@ def test_nothing_is_kept_behind_a_gap(tmp_path):
     session.store.close()
 
 
-def test_looking_for_sessions_makes_no_file(tmp_path):
-    """Where there is no file there are no sessions, and none is made by asking."""
+def test_listing_sessions_creates_no_file(tmp_path):
+    """Listing the sessions of a missing file returns an empty list and does not create the file."""
     assert Session.summaries(tmp_path / "new" / "none.db") == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_sessions_have_a_place_by_default():
-    """Without a place, sessions are kept in one file in the state folder, each under its name."""
+def test_default_location_of_sessions():
+    """Without a location, sessions are stored by name in one file in the state folder."""
     session = Session.open(name="trip")
     talk(session)
     assert session.store.path.name == "sessions.db"

@@ -15,7 +15,7 @@ CALL = ToolCall("call_1", "clock", "{}")
 
 
 def tell(run, *milestones):
-    """Let things happen in a run, as its loop and its driver do."""
+    """Apply and store milestones of a run, as its loop and driver do."""
     for milestone in milestones:
         run.progress.apply(milestone)
         run.keep(milestone)
@@ -26,8 +26,8 @@ def says(text, *calls):
     return ResponseReceived(Response(AssistantMessage(text, calls)))
 
 
-def test_record_is_told_by_the_run():
-    """The record of what a run changes belongs to that run and to no other, as its id tells."""
+def test_record_id_belongs_to_its_run():
+    """A record id can be matched to the run that created it."""
     session = Session()
     run, other = session.begin(), session.begin()
     assert is_record_of(run.id, run.new_record_id())
@@ -35,8 +35,8 @@ def test_record_is_told_by_the_run():
     assert run.new_record_id() != run.new_record_id()
 
 
-def test_result_that_was_kept_before_the_cut():
-    """A run that was cut off between keeping a result and telling the loop of it has the result when it goes on."""
+def test_result_stored_before_close_is_resumed():
+    """A run closed between storing and applying a result has the result when resumed."""
     session = Session()
     run = session.begin()
     tell(run, RunStarted("helper", "Hi"), says("", CALL), ToolCallStarted(CALL, ALLOWED))
@@ -49,7 +49,7 @@ def test_result_that_was_kept_before_the_cut():
 
 
 def test_summary_of_this_run_or_of_the_session():
-    """A run knows the newest summary: one of its own, else the session's."""
+    """A run uses its own newest summary, or else the session's."""
     session = Session()
     session.append([UserMessage("Hi"), AssistantMessage("Hello")])
     run = session.begin()
@@ -61,7 +61,7 @@ def test_summary_of_this_run_or_of_the_session():
 
 
 def test_nothing_is_kept_behind_a_gap(tmp_path):
-    """Once something could not be kept, nothing that follows is: neither at once nor when the run is closed."""
+    """After a failed write, nothing more is stored, neither immediately nor when the run is closed."""
     place = tmp_path / "sessions.db"
     session = Session.open(place, "trip")
     run = session.begin()

@@ -15,7 +15,7 @@ def test_names_are_any_words(name):
 @pytest.mark.for_each(
     "name", ["", "  ", "a\nb", "a\0b", "a\x1b[31m", "a\u2028b", "\ud800", "x" * 201, None, 1, b"trip"]
 )
-def test_names_that_would_confuse_are_refused(name):
-    """An empty name, one with control characters, one too long and what is no text are refused."""
+def test_invalid_names_are_rejected(name):
+    """A name that is empty, too long, not a string or has control characters raises a SessionError."""
     with pytest.raises(SessionError, match="1 to 200 characters"):
         checked_name(name)

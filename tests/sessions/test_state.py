@@ -56,7 +56,7 @@ def test_a_run_that_has_just_begun():
 
 
 def test_results_are_entered_in_the_order_asked():
-    """The results of a response are entered when all are there, in the order asked, whatever ended first."""
+    """The results of a response are added in the order of its calls once all are available."""
     progress = RunState.of([BEGUN, says("", ONE, TWO), finished(TWO, "two", usage=SPENT)])
     assert (len(progress.messages), progress.tool_calls, progress.results) == (2, [], ())
     progress.apply(finished(ONE, "one"))
@@ -75,8 +75,8 @@ def test_what_follows_from_results_is_seen(follows):
     assert progress.results == ()
 
 
-def test_an_unknown_call_is_passed_over():
-    """What is told of a call that nobody has wished for changes nothing."""
+def test_unknown_call_is_ignored():
+    """A milestone about an unknown call is ignored."""
     progress = RunState.of([BEGUN, says("", ONE), finished(TWO), Approved("call_9", "once")])
     assert (progress.tool_calls, len(progress.steps)) == ([], 1)
 
@@ -99,8 +99,8 @@ def test_an_unknown_call_is_passed_over():
         ),
     ],
 )
-def test_interrupted_calls_are_told(milestones, told):
-    """A call that was cut off is told as begun exactly when it was: only then may it have taken effect."""
+def test_interrupted_calls(milestones, told):
+    """An interrupted call may have taken effect only if it was started with permission."""
     progress = RunState.of([BEGUN, says("", ONE, TWO), finished(TWO), *milestones])
     (interruption,) = progress.interruptions()
     assert interruption.result.status == "interrupted"
@@ -109,8 +109,8 @@ def test_interrupted_calls_are_told(milestones, told):
     assert [type(message) for message in progress.messages[2:]] == [ToolMessage, ToolMessage]
 
 
-def test_calls_that_wait_are_told_as_waiting():
-    """While a call waits for a person the conversation is valid: its result says that there is none yet."""
+def test_waiting_calls_keep_the_conversation_valid():
+    """While a call waits for approval, its placeholder result keeps the conversation valid."""
     progress = RunState.of([BEGUN, says("", ONE, TWO), ToolCallPostponed(ONE, "May it?", ASKED), RunEnded("paused")])
     assert [step.call for step in progress.waiting] == [ONE]
     assert progress.status == "paused"
@@ -124,7 +124,7 @@ def test_calls_that_wait_are_told_as_waiting():
 
 
 def test_answers_are_refused_amended_and_given():
-    """What becomes of an answer is what the conversation says."""
+    """Refused, amended and given answers are reflected in the messages."""
     progress = RunState.of([HistoryGiven((UserMessage("Before"),)), BEGUN, says("Helo"), AnswerRefused("Spell it.")])
     assert (progress.refusals, progress.is_answered) == (1, False)
     progress.apply(says("Hello"))
@@ -137,8 +137,8 @@ def test_answers_are_refused_amended_and_given():
     assert (progress.text, progress.is_answered, len(progress.messages)) == ("Good day.", True, 7)
 
 
-def test_a_run_goes_on_after_its_end():
-    """A run that goes on has neither end nor limit, and its agent is the one that led it last."""
+def test_run_is_resumed_after_its_end():
+    """A resumed run has no end and no limit, and keeps the last agent."""
     limit = LimitReached("iterations", "No more.")
     progress = RunState.of([BEGUN, RequestFailed("Busy", "RateLimited"), says("So far."), HandedOff("expert"), limit])
     progress.apply(Summarised("Of old", 2, SPENT))
@@ -156,8 +156,8 @@ INNER = ToolCall("call_1.2", "send", "{}")
 MADE = MadeCall(ToolCall("call_1.1", "note", "{}"), "ok", 1)
 
 
-def test_a_call_that_makes_calls_waits_for_one_of_them():
-    """Who answers answers the inner call, which is used up when the outer one goes on; what was made is kept."""
+def test_outer_call_waits_for_its_inner_call():
+    """An answer applies to the waiting inner call and is used up when the outer call resumes."""
     waits = ToolCallPostponed(ONE, "May it send?", ASKED, "", INNER, (MADE,), SPENT)
     progress = RunState.of([BEGUN, says("", ONE), Approved("call_1", "once"), ToolCallStarted(ONE, ALLOWED), waits])
     (step,) = progress.waiting
@@ -175,8 +175,8 @@ def test_a_call_that_makes_calls_waits_for_one_of_them():
 @pytest.mark.parametrize(
     ("made", "told"), [((), "it has not taken effect"), ((MADE,), "whether it took effect is unknown")]
 )
-def test_a_call_that_has_made_calls_has_begun(made, told):
-    """Of a call that is given up while one of its own waits it is told whether it may have taken effect."""
+def test_call_with_inner_calls_may_have_taken_effect(made, told):
+    """An abandoned call may have taken effect if it has already made inner calls."""
     waits = ToolCallPostponed(ONE, "May it send?", ASKED, "", INNER, made)
     progress = RunState.of([BEGUN, says("", ONE), ToolCallStarted(ONE, ALLOWED), waits])
     (finished,) = progress.interruptions()
@@ -184,7 +184,7 @@ def test_a_call_that_has_made_calls_has_begun(made, told):
 
 
 def test_first_handoff_of_a_response_counts():
-    """Of several handoffs in one response the first that was asked for counts; the others are told why they do not."""
+    """Only the first requested handoff in a response is followed; the other calls are denied."""
     first = ToolCallFinished(ONE, ToolResult("calculator", "ok", "The conversation is passed to Ann.", lead="Ann"))
     second = ToolCallFinished(TWO, ToolResult("clock", "ok", "The conversation is passed to Bob.", lead="Bob"))
     progress = RunState.of([BEGUN, says("", ONE, TWO), second, first])
@@ -196,8 +196,8 @@ def test_first_handoff_of_a_response_counts():
     assert progress.tool_calls[1].result.status == "denied"
 
 
-def test_a_summary_covers_the_conversation_that_it_tells_of():
-    """A summary holds for messages that begin as those it was made of, and that are more than these."""
+def test_summary_covers_its_conversation():
+    """A summary covers a longer conversation that starts with the summarised messages."""
     said = [UserMessage("Hi"), AssistantMessage("Hello"), UserMessage("And?")]
     summary = Summary(2, said[1], "They greeted each other.")
     assert summary.covers(said)

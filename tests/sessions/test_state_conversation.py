@@ -31,7 +31,7 @@ HELLO = ResponseReceived(Response(AssistantMessage("Hello"), usage=Usage(10, 5, 
 
 
 def told(*milestones, runs=("run-1",)):
-    """A conversation made of the milestones of runs, one after the other."""
+    """Build a conversation from the milestones of consecutive runs."""
     conversation = Conversation()
     for run in runs:
         for milestone in milestones:
@@ -55,13 +55,13 @@ def test_a_paused_run_is_unended():
     assert not paused.has_entered("run-1")
 
 
-def test_what_is_spent_is_summed_over_runs():
-    """The usage is that of all runs, each counted once."""
+def test_usage_is_summed_over_runs():
+    """The usage is the sum over all runs, each counted once."""
     assert told(HELLO, RunEnded("done"), runs=("1", "2", "3")).usage_with(()).requests == 3
 
 
-def test_a_run_that_was_let_go_is_read_again():
-    """A run that goes on after its end is asked for, goes on from there, and enters only what is new."""
+def test_resumed_run_is_read_again():
+    """A run resumed after its end is read again, and only its new messages are added."""
     conversation = told(RunStarted("helper", "Hi"), HELLO, RunEnded("limit"))
     asked = []
 
@@ -78,8 +78,8 @@ def test_a_run_that_was_let_go_is_read_again():
     assert conversation.usage_with(()).requests == 2
 
 
-def test_runs_that_were_cut_off_stand_behind_the_others():
-    """What a run said that has not ended can be read as it would be entered, and each call with an id of its own."""
+def test_messages_of_unfinished_runs():
+    """Messages of unfinished runs can be read, with a unique id for each call."""
     called = ResponseReceived(Response(AssistantMessage("", (ToolCall("call_0", "clock", "{}"),)), usage=Usage(5)))
     conversation = told(RunStarted("helper", "Hi"), called, runs=("one", "two"))
     assert conversation.messages == []
@@ -91,7 +91,7 @@ def test_runs_that_were_cut_off_stand_behind_the_others():
 
 
 def test_newest_summary_is_known():
-    """A summary is known with the last message that it tells of; one that tells of none changes nothing."""
+    """The newest valid summary is available with the last message that it covers."""
     conversation = told(RunStarted("helper", "Hi"), HELLO, RunEnded("done"))
     assert conversation.summary is None
     asked = (RunStarted("helper", "Go on", 2), Summarised("They met.", 2), Summarised("", 0), HELLO, RunEnded("done"))
@@ -152,13 +152,13 @@ def seen(call_id):
     ],
 )
 def test_valid_conversation(messages, fault):
-    """In a valid conversation each call has an id of its own and one result, before anything else is said."""
+    """In a valid conversation, each call has a unique id and exactly one result, which directly follows it."""
     found = fault_in(messages)
     assert found == fault if fault is None else found.startswith(fault)
 
 
-def test_calls_get_ids_of_their_own():
-    """Where ids come twice, each call gets its own, and its result the same; the order tells which is which."""
+def test_calls_get_unique_ids():
+    """Calls with duplicate ids get unique ones, and their results are matched by order."""
     messages = [message_with("a", "a"), seen("a"), seen("a"), message_with("a", ""), seen(""), seen("a")]
     distinct = with_distinct_calls(messages)
     assert fault_in(distinct) is None

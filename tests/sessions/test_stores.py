@@ -47,15 +47,15 @@ def child(program, *arguments):
 
 
 def test_an_unknown_session_is_empty(store):
-    """A session that nobody has written to has no entries, and no place in the list."""
+    """A session without entries is empty and is not listed."""
     assert store.read("trip") == ([], START)
     assert store.summaries() == []
     store.append("trip", [])
     assert store.summaries() == []
 
 
-def test_entries_come_back_in_order(store):
-    """What was appended comes back as it was and in the order in which it was appended."""
+def test_entries_are_read_in_order(store):
+    """Entries are read back unchanged and in the order in which they were appended."""
     entries = [entry(RunStarted("helper", "Hi")), entry(AnswerRefused("no"), "run-2", 2.5), entry()]
     store.append("trip", entries[:2])
     store.append("trip", entries[2:])
@@ -63,8 +63,8 @@ def test_entries_come_back_in_order(store):
     assert store.read("trip")[0] == entries
 
 
-def test_only_what_is_new_is_read(store):
-    """From a position on, only what was appended since is read."""
+def test_only_new_entries_are_read(store):
+    """Reading from a position returns only the entries appended since."""
     store.append("trip", [entry()])
     _, position = store.read("trip")
     assert store.read("trip", position) == ([], position)
@@ -75,8 +75,8 @@ def test_only_what_is_new_is_read(store):
     assert store.read("trip", behind) == ([], behind)
 
 
-def test_what_cannot_be_written_is_not_begun(store):
-    """When one of several entries cannot be kept, none is."""
+def test_failed_append_stores_nothing(store):
+    """If one of several entries cannot be encoded, none is stored."""
     endless = []
     endless.append(endless)
     bad = ResponseReceived(Response(AssistantMessage(extra={"self": endless})))
@@ -85,15 +85,15 @@ def test_what_cannot_be_written_is_not_begun(store):
     assert store.read("trip") == ([], START)
 
 
-def test_what_objects_hold_beside_is_not_kept(store):
-    """A store never gives back a tool's own value, not even one that keeps it in memory."""
+def test_tool_value_is_not_stored(store):
+    """A tool result's value is not stored, not even in memory."""
     call = ToolCall("call_1", "clock", "{}")
     store.append("trip", [entry(ToolCallFinished(call, ToolResult("clock", "ok", "12", value={1, 2})))])
     assert store.read("trip")[0] == [entry(ToolCallFinished(call, ToolResult("clock", "ok", "12")))]
 
 
-def test_a_session_is_made_once(store):
-    """A session that is to be new must not be there already, and then keeps what it has."""
+def test_existing_session_cannot_be_created(store):
+    """Creating an existing session raises an error and keeps its entries."""
     store.create("trip", [entry()])
     with pytest.raises(SessionError, match="The session 'trip' already exists"):
         store.create("trip", [entry(), entry()])
@@ -101,7 +101,7 @@ def test_a_session_is_made_once(store):
 
 
 def test_sessions_are_listed(store):
-    """The list tells runs, entries and times, the newest change first."""
+    """Summaries contain runs, entries and times, with the latest change first."""
     store.append("old", [entry(at=1.0), entry(at=5.0), entry(run="run-2", at=3.0)])
     store.append("new", [entry(at=9.0)])
     first, second = store.summaries()
@@ -110,15 +110,15 @@ def test_sessions_are_listed(store):
 
 
 def test_a_session_is_renamed(store):
-    """A session keeps its entries under another name, and its old name is free."""
+    """A renamed session keeps its entries, and its old name is free."""
     store.append("trip", [entry()])
     store.rename("trip", "Reise")
     assert store.read("Reise")[0] == [entry()]
     assert store.read("trip")[0] == []
 
 
-def test_names_are_not_taken_twice(store):
-    """Renaming needs a session that is there, and a name that is free."""
+def test_rename_needs_a_session_and_a_free_name(store):
+    """Renaming a missing session, or to an existing name, raises a SessionError."""
     store.append("trip", [entry()])
     store.append("other", [entry()])
     with pytest.raises(SessionError, match=r"No session is named 'none'\. Session\.summaries\(place\) lists"):
@@ -138,8 +138,8 @@ def test_a_session_is_deleted(store):
         store.delete("trip")
 
 
-def test_a_session_made_again_is_another(store):
-    """Whoever has read a session that was deleted meanwhile is given all of the new one."""
+def test_recreated_session_is_read_in_full(store):
+    """A reader with a position in a deleted session gets all entries of the new one."""
     store.append("trip", [entry(), entry(), entry()])
     _, position = store.read("trip")
     store.delete("trip")
@@ -151,7 +151,7 @@ def test_a_session_made_again_is_another(store):
 
 
 def test_a_run_has_one_holder(store):
-    """A run that somebody holds is not held by another until it is released; other runs are free."""
+    """A held run cannot be held again until it is released; other runs are unaffected."""
     release = store.hold("trip", "run-1")
     assert store.is_held("trip", "run-1")
     assert store.hold("trip", "run-1") is None
@@ -168,7 +168,7 @@ def test_a_run_has_one_holder(store):
 
 
 def test_a_session_in_use_stays(store):
-    """A session is not deleted or renamed while somebody holds one of its runs, be it one without entries."""
+    """A session with a held run, even one without entries, cannot be deleted or renamed."""
     store.append("trip", [entry()])
     release = store.hold("trip", "run-9")
     with pytest.raises(SessionError, match="is in progress"):
@@ -180,8 +180,8 @@ def test_a_session_in_use_stays(store):
     store.delete("other")
 
 
-def test_threads_append_side_by_side(store):
-    """Many threads append at once; every entry is there, and those of one append stand together."""
+def test_threads_append_concurrently(store):
+    """Threads can append concurrently; no entry is lost, and those of one append stay together."""
 
     def write(run):
         for number in range(20):
@@ -198,7 +198,7 @@ def test_threads_append_side_by_side(store):
 
 
 def test_readers_miss_nothing(store):
-    """Who reads while others append is given every entry once, in the order that all see."""
+    """A reader sees each entry once and in order while other threads append."""
     seen, position, writers = [], START, []
 
     def write(run):
@@ -217,7 +217,7 @@ def test_readers_miss_nothing(store):
 
 
 def test_a_closed_store_opens_again(store):
-    """A store that was closed is opened by its next use."""
+    """A closed store is reopened when it is used."""
     store.append("trip", [entry()])
     store.close()
     store.close()
@@ -225,7 +225,7 @@ def test_a_closed_store_opens_again(store):
 
 
 def test_a_pickled_store_has_the_same_sessions(store):
-    """A pickled store holds what the first one held."""
+    """A pickled store has the sessions of the original."""
     store.append("trip", [entry()])
     copy = pickle.loads(pickle.dumps(store))
     assert copy.read("trip")[0] == [entry()]
@@ -247,8 +247,8 @@ def test_objects_of_one_process_respect_each_other(shared_place):
     second.close()
 
 
-def test_a_killed_holder_holds_no_more(shared_place):
-    """The hold of a process that was killed is free at once, and that of a living one is not."""
+def test_killed_process_releases_its_run(shared_place):
+    """A run held by a killed process is released; a living process keeps its run."""
     store = store_at(shared_place)
     with child(HOLDING, shared_place) as holder:
         assert holder.stdout.readline() == "held\n"
@@ -263,8 +263,8 @@ def test_a_killed_holder_holds_no_more(shared_place):
 
 
 @pytest.mark.parametrize("kill_after", [0, 1, 5, 21])
-def test_what_was_acknowledged_survives_a_kill(shared_place, kill_after):
-    """All that a killed process had been told was kept is there, nothing is there by half, and work goes on."""
+def test_acknowledged_entries_survive_a_kill(shared_place, kill_after):
+    """Acknowledged entries survive a kill, no append is stored partially, and the store stays usable."""
     with child(WRITING, shared_place, "run-1", 100_000) as writer:
         acknowledged = [int(writer.stdout.readline()) for _ in range(kill_after + 1)]
         writer.kill()
@@ -278,8 +278,8 @@ def test_what_was_acknowledged_survives_a_kill(shared_place, kill_after):
     store.close()
 
 
-def test_processes_append_side_by_side(shared_place):
-    """Several processes append to one session at once, also the first time; every entry is there, in order."""
+def test_processes_append_concurrently(shared_place):
+    """Processes can append to one session concurrently; no entry is lost or out of order."""
     with child(WRITING, shared_place, "1", 50) as first, child(WRITING, shared_place, "2", 50) as second:
         assert first.wait(60) == second.wait(60) == 0
     store = store_at(shared_place)
@@ -317,8 +317,8 @@ print("fine")
 """
 
 
-def test_a_forked_process_goes_on_by_itself(shared_place):
-    """After a fork both processes use the store, and only the first one holds what it held."""
+def test_store_after_fork(shared_place):
+    """After a fork, both processes can use the store, and only the parent keeps its held runs."""
     with child(FORKING, shared_place) as process:
         assert process.communicate(timeout=60)[0] == "fine\n"
 

@@ -52,8 +52,8 @@ JSON = json.dumps([{"id": row, "price": row * 1.25, "tags": ["a", "b"], "active"
     [(ENGLISH, 5.2), (VIETNAMESE, 3.8), (CHINESE, 2.0), (PYTHON, 3.4), (JSON, 1.9)],
     ids=["English", "Vietnamese", "Chinese", "Python", "JSON"],
 )
-def test_each_script_has_its_own_measure(text: str, chars_a_token: float) -> None:
-    """A text's tokens are told from its characters: prose in any language, programs and JSON each by their kind."""
+def test_estimate_depends_on_the_script(text: str, chars_a_token: float) -> None:
+    """Tokens are estimated from the characters of a text, depending on its script and kind."""
     assert len(text) / tokens_in(text) == pytest.approx(chars_a_token, rel=0.12)
 
 
@@ -83,12 +83,12 @@ def test_tokens_add_up(one: str, other: str) -> None:
     ],
 )
 def test_everything_in_a_request_counts(entry: object, least: int) -> None:
-    """Texts, long gaps, pictures, calls, results, tools, schemas and what a provider wants back have their tokens."""
+    """Text, whitespace, images, calls, results, tools, schemas and provider data count towards the estimate."""
     assert least <= tokens_of(entry) <= 2 * least + 20
 
 
 def test_a_message_is_reckoned_once() -> None:
-    """Estimates know a message again, also when another one is equal to it."""
+    """Estimates are the same for equal messages and on repetition."""
     estimates = Estimates()
     messages = [UserMessage("hello"), UserMessage("hello"), AssistantMessage("hi")]
     assert [estimates.of(message) for message in messages] == [tokens_of(message) for message in messages]
@@ -104,15 +104,15 @@ def test_a_request_is_its_instruction_tools_and_messages() -> None:
     )
 
 
-def test_the_schema_of_the_answer_counts() -> None:
-    """What an answer must be is part of the request, and so of its estimate."""
+def test_output_schema_counts() -> None:
+    """The output schema counts towards the estimate."""
     output = OutputSchema("sum", {"type": "object", "properties": {"total": {"type": "integer"}}})
     estimates, messages = Estimates(), [UserMessage("hello")]
     assert estimates.total(messages, output=output) == estimates.total(messages) + tokens_of(output)
 
 
-def test_what_a_provider_wants_back_may_be_nested_deeply() -> None:
-    """However deep the fields that go back to a provider are nested, their texts are counted."""
+def test_deeply_nested_provider_data_counts() -> None:
+    """Strings in deeply nested provider data are counted."""
     deep: object = "x" * 5_000
     for _ in range(50_000):
         deep = [deep]
@@ -129,13 +129,13 @@ def test_what_a_provider_wants_back_may_be_nested_deeply() -> None:
         ({"encrypted_content": "A" * 5_000}, 1_000, 1_100),
     ],
 )
-def test_pictures_that_a_provider_made_cost_what_they_show(kept: dict[str, object], least: int, most: int) -> None:
-    """A picture or PDF in what goes back to a provider is no long text."""
+def test_files_in_provider_data_are_estimated_as_files(kept: dict[str, object], least: int, most: int) -> None:
+    """An image or PDF in provider data is not estimated as a long string."""
     assert least <= tokens_of(AssistantMessage("", extra={"output": (kept,)})) <= most
 
 
-def test_what_was_measured_before_changes_no_estimate() -> None:
-    """A conversation that goes on, another one and a shorter one are estimated alike, whatever was measured before."""
+def test_estimate_does_not_depend_on_earlier_ones() -> None:
+    """An estimate does not depend on earlier estimates."""
     estimates = Estimates()
     messages = [UserMessage("What is it?"), AssistantMessage("It is four."), UserMessage("And the double of it?")]
     specs = [ToolSpec("add", "Add two numbers.", {}), ToolSpec("double", "Double a number.", {})]
@@ -158,13 +158,13 @@ FILES = {
 
 @pytest.mark.parametrize(("file", "least", "most"), FILES.values(), ids=FILES)
 def test_files_are_estimated(file, least, most) -> None:
-    """A PDF counts by its pages, a recording by its seconds, as far as bytes tell, and a text by its words."""
+    """A PDF is estimated by its pages, a recording by its length and a text file by its words."""
     assert least <= tokens_of(UserMessage(("", file))) <= most
     assert least <= tokens_of(ToolMessage("a", "b", "", files=(file,))) <= most
 
 
 def test_estimates_live_as_long_as_their_messages() -> None:
-    """The estimate of a message, and what was derived from it, is dropped with the message."""
+    """The estimate of a message and its derived copies are dropped with the message."""
     estimates = Estimates()
     for number in range(1_000):
         message = UserMessage(str(number))
@@ -174,7 +174,7 @@ def test_estimates_live_as_long_as_their_messages() -> None:
 
 
 def test_forgetting_releases_the_latest_request() -> None:
-    """The messages of the latest request are kept for the next one, until they are forgotten."""
+    """The messages of the latest request are cached until `forget` is called."""
     estimates = Estimates()
     total = estimates.total([UserMessage("Hi"), UserMessage("there")])
     assert (total > 0, estimates.count) == (True, 2)
@@ -184,16 +184,16 @@ def test_forgetting_releases_the_latest_request() -> None:
     assert estimates.count == 0
 
 
-def test_what_is_made_of_a_message_is_made_once() -> None:
-    """A shortened message is the same object in each request, and another for each way of shortening."""
+def test_shortened_message_is_cached() -> None:
+    """A shortened message is cached for each way of shortening."""
     estimates, message = Estimates(), UserMessage("hello")
     made = [estimates.made(message, way, lambda: UserMessage("short")) for way in (1, 1, 2)]
     assert made[0] is made[1]
     assert made[0] is not made[2]
 
 
-def test_a_calibration_learns_the_servers_measure() -> None:
-    """What the server counts corrects the estimate, in both directions."""
+def test_calibration_learns_from_the_server() -> None:
+    """Token counts reported by the server correct the estimates in both directions."""
     calibration = Calibration()
     assert (calibration.counted(100), calibration.estimated(100)) == (100, 100)
     for _ in range(3):
@@ -202,8 +202,8 @@ def test_a_calibration_learns_the_servers_measure() -> None:
     assert (calibration.counted(100), calibration.estimated(150)) == (150, 100)
 
 
-def test_one_odd_figure_changes_nothing() -> None:
-    """A calibration is the median of the last nine figures, within bounds; no figure is no lesson."""
+def test_calibration_ignores_outliers() -> None:
+    """The calibration is the median of the last nine ratios, within bounds; a count of zero is ignored."""
     calibration = Calibration()
     for reported in (1_200, 1_200, 1_000_000, 1_200, 1):
         calibration = calibration.learnt(1_000, reported)

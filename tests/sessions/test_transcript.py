@@ -26,12 +26,12 @@ ASK = Decision(Verdict.ASK, "level", "It is not safe.")
 
 
 def told(*milestones):
-    """Milestones of one run, a second apart, as an exported session has them."""
+    """Return milestones of one run, a second apart, as in an exported session."""
     return [RecordedEvent("r", float(at), milestone) for at, milestone in enumerate(milestones, 100)]
 
 
-def test_a_session_is_told_by_its_times():
-    """Without questions, as in a session, a response took as long as nothing else had happened."""
+def test_durations_come_from_milestone_times():
+    """Without recorded requests, durations are computed from the times of the milestones."""
     run = stories(
         told(
             RunStarted("helper", "Go."),
@@ -46,8 +46,8 @@ def test_a_session_is_told_by_its_times():
     assert (run.status, run.answer) == ("unfinished", "Done.")
 
 
-def test_what_waits_is_told():
-    """A call that waits for a person has its question, and no result; one that nobody knows is told all the same."""
+def test_waiting_call_has_a_question():
+    """A waiting call has a question and no result; an answer to an unknown call is included."""
     run = stories(told(RunStarted("helper", "Go."), ToolCallPostponed(CALL, "May I?"), Approved("other", "once")))[0]
     waiting, other = run.tool_calls
     assert (waiting.question, waiting.result, waiting.judgment, waiting.seconds) == ("May I?", None, None, 0.0)
@@ -63,8 +63,8 @@ def test_a_call_has_the_time_that_it_waited_for_a_person():
     assert (first.waited, second.waited) == ((101.5, 2.5), None)
 
 
-def test_what_a_program_waits_for_is_part_of_its_story():
-    """A call that a program makes, and that a person is asked about, is told with the call of the program."""
+def test_waiting_inner_call_belongs_to_the_outer_call():
+    """A waiting call made by a program is part of the program's call."""
     inner = ToolCall("c1.2", "refund", "{}")
     postponed = ToolCallPostponed(CALL, "May it?", ASK, "", inner, usage=Usage(requests=1, input_tokens=7))
     run = stories(told(RunStarted("helper", "Go."), ToolCallStarted(CALL, ALLOW), postponed, Approved("c1.2", "once")))[
@@ -76,8 +76,8 @@ def test_what_a_program_waits_for_is_part_of_its_story():
     assert run.usage.input_tokens == 7
 
 
-def test_a_response_that_got_new_ids_is_told_once():
-    """A response whose calls were given other ids on the way is the one that was recorded, with its request."""
+def test_response_with_new_ids_is_matched():
+    """A response whose calls got new ids is matched to its recorded request."""
     request, renamed = Request((UserMessage("Go."),)), ToolCall("c1_2", "add", "{}")
     entries = [
         RecordedAnswer(1, request, Response(AssistantMessage("", (CALL,))), at=100.0, seconds=2.0),
@@ -88,8 +88,8 @@ def test_a_response_that_got_new_ids_is_told_once():
     assert [getattr(step, "request", None) for step in run.steps] == [request, None]
 
 
-def test_a_summary_is_told_once():
-    """What a summary has spent belongs to its run, and the request for it is not told as one outside of runs."""
+def test_summary_request_is_listed_once():
+    """The usage of a summary belongs to its run, and its request is not listed separately."""
     asking = RecordedAnswer(
         1, Request((UserMessage("Sum up."),)), Response(AssistantMessage("In short."), usage=Usage(5, 6)), 1.0
     )
@@ -98,8 +98,8 @@ def test_a_summary_is_told_once():
     assert (run.usage, len(run.steps)) == (Usage(5, 6), 1)
 
 
-def test_what_agents_used_as_tools_spent_belongs_to_their_run():
-    """What a tool call has spent on models counts with what its run has; a call without a result has spent nothing."""
+def test_run_usage_includes_tool_results():
+    """The usage of a run includes the usage in the results of its tool calls."""
     waiting = ToolCall("c2", "add", "{}")
     run = stories(
         told(
@@ -112,8 +112,8 @@ def test_what_agents_used_as_tools_spent_belongs_to_their_run():
     assert run.usage == Usage(75, 86, requests=3)
 
 
-def test_nothing_is_told_of_nothing():
-    """An empty cassette has no stories, and a run without words no answer."""
+def test_empty_cassette_has_no_stories():
+    """An empty cassette has no stories, and a run without a response has an empty answer."""
     assert stories([]) == []
     assert stories(told(RunStarted("helper", "Go."), RunEnded("failed", error="No.")))[0].answer == ""
 
@@ -122,7 +122,7 @@ MANY = 20_000
 
 
 def work(entries):
-    """How many functions are called to tell the stories."""
+    """Count the function calls needed to build the stories."""
     count = itertools.count()
     sys.setprofile(lambda *_: next(count))
     try:
@@ -133,7 +133,7 @@ def work(entries):
 
 
 def responses(count, **calls):
-    """Requests that were answered outside of runs, and responses that a run tells without naming them."""
+    """Return requests answered outside of runs, and the milestones of their responses."""
     answers = [Response(AssistantMessage(f"Answer {number}", **calls)) for number in range(count)]
     asked = Request([UserMessage("Go.")])
     outside = [RecordedAnswer(number, asked, answer, 99.0, 0.5) for number, answer in enumerate(answers, 1)]
@@ -141,7 +141,7 @@ def responses(count, **calls):
 
 
 def test_responses_find_their_requests():
-    """A response that a run tells under other ids still finds the request that it answered, the first of its kind."""
+    """Responses are matched to the recorded requests in order."""
     outside, received = responses(3)
     run = stories([*outside, *told(RunStarted("helper", "Go."), *received)])[0]
     assert [moment.request for moment in run.moments] == [asking.question for asking in outside]
@@ -166,8 +166,8 @@ def test_the_work_grows_with_the_entries():
     assert work(entries(800)) < 5 * work(entries(200))
 
 
-def test_very_many_entries_are_told():
-    """Tens of thousands of responses, wishes and answers of people are told one after the other."""
+def test_very_many_entries():
+    """Tens of thousands of responses, calls and approvals can be processed."""
     outside, received = responses(MANY)
     calls = tuple(ToolCall(f"c{number}", "add", "{}") for number in range(MANY))
     wish = ResponseReceived(Response(AssistantMessage("", calls)))

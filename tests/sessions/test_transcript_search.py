@@ -44,8 +44,8 @@ def test_a_search_finds_prompts_answers_and_calls(place):
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_the_last_prompt_is_cut_off(place, is_kept):
-    """A session without its last run keeps earlier calls; the whole one is kept under a name with the time."""
+def test_without_last_run(place, is_kept):
+    """`without_last_run` drops the last run and keeps the full session under another name."""
     session = Session.open(place, "s") if is_kept else Session("s")
     llm = ScriptedLLM(call("calculator", expression="6*7"), "42.", "Hello.")
     agent = Agent("helper", core_tools, llm=llm, session=session)

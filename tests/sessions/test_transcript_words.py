@@ -18,7 +18,7 @@ SPENT = Usage(10, 1, requests=1, tariff=Tariff("ollama", "mine", price=Price(2, 
 
 
 def test_results():
-    """Results are told by name when they are JSON objects, else as they stand."""
+    """A result that is a non-empty JSON object is parsed; any other result is shown as text."""
     assert (content_of('{"a": 1}'), content_of("{}"), content_of("3"), content_of("x")) == ({"a": 1}, "{}", "3", "x")
     assert (content_of("[1]"), content_of("[" * 100_000)[:2]) == ("[\n  1\n]", "[[")
     assert (readable("a"), readable({"a": "ü"})) == ("a", '{\n  "a": "ü"\n}')
@@ -39,16 +39,16 @@ def test_titles():
     ]
 
 
-def test_what_a_tool_call_began_is_not_counted_twice():
-    """What runs have spent together is what the outermost have: what agents used as tools spent is in their results."""
+def test_inner_runs_are_not_counted_twice():
+    """The total usage counts only the outermost runs, as their results include the inner runs."""
     used = CallStory(ToolCall("c", "worker", "{}"), 0.0, result=ToolResult("worker", "ok", "", usage=SPENT))
     runs = [RunStory("r", "boss", steps=[used]), RunStory("s", "worker", inside=3)]
     assert outer(runs) == runs[:1]
     assert usage_of(outer(runs)) == SPENT
 
 
-def test_what_people_said():
-    """What a person answered is told, after how long, and with what other arguments; or that one is waited for."""
+def test_answers_text():
+    """The text shows a person's answer, the waiting time and changed arguments, or that the call is waiting."""
     story = CallStory(ToolCall("c", "add", "{}"), 0.0)
     assert answers_text(story) == ""
     story.question = "May I?"
@@ -59,8 +59,8 @@ def test_what_people_said():
     assert answers_text(story) == "a person answered: no (Not today.)"
 
 
-def test_a_value_that_nests_deeply_is_told_on_one_line():
-    """Indented, each line of a deep value would begin with a line of blanks, so it is told without; deeper, as `…`."""
+def test_deeply_nested_value_is_shown_on_one_line():
+    """A deeply nested value is shown on one line, and an even deeper one as `…`."""
     deep: object = 1
     for _ in range(13):
         deep = [deep]

@@ -146,8 +146,8 @@ def test_answers_that_are_left_fail_the_block(path):
     assert not hasattr(caught.value, "__notes__")
 
 
-def test_a_block_that_fails_keeps_the_older_cassette(path):
-    """If a recorded block raises, the older cassette is kept, and the new recording is saved next to it."""
+def test_failed_recording_keeps_the_older_cassette(path):
+    """If a recorded block raises, the older cassette is kept, and the new one is saved as `.part`."""
     with record(path):
         ScriptedLLM("One.").chat("one")
     with pytest.raises(ZeroDivisionError), record(path):

@@ -104,14 +104,14 @@ def test_a_server_may_report_no_usage():
         (say("Hi", finish_reason="length"), "Hi", "length"),
     ],
 )
-def test_content_is_null_beside_calls_and_refusals(line, content, finish_reason):
-    """An answer without text has null content when it calls tools or refuses, and empty content otherwise."""
+def test_content_is_null_with_calls_or_refusals(line, content, finish_reason):
+    """An answer without text has null content with tool calls or a refusal, and empty content otherwise."""
     choice = completion(_answer(line), _request(), 1)["choices"][0]
     assert (choice["message"]["content"], choice["finish_reason"]) == (content, finish_reason)
 
 
-def test_azure_tells_of_its_content_filter():
-    """An Azure deployment marks answers as harmless, and begins a stream with a chunk that has no choices."""
+def test_azure_content_filter_results():
+    """An Azure response has content filter results, and its stream starts with a chunk without choices."""
     whole, first = completion(_answer("Hi"), _request(_AZURE), 1), next(chunks(_answer("Hi"), _request(_AZURE), 1))
     assert whole["choices"][0]["content_filter_results"]["hate"] == {"filtered": False, "severity": "safe"}
     assert whole["prompt_filter_results"] == first["prompt_filter_results"]

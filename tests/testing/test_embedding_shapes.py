@@ -50,8 +50,8 @@ def test_what_openai_refuses(body):
     assert (status, said["error"]["param"] in ("input", "dimensions")) == (400, True)
 
 
-def test_vectors_take_no_line():
-    """Requests for vectors are recorded among the others, and take none of the lines."""
+def test_embeddings_do_not_use_lines():
+    """Embedding requests are recorded with the others and do not use lines."""
     with FakeServer("Hi") as server, openai.OpenAI(base_url=server.base_url, api_key="key") as client:
         client.embeddings.create(model="m", input="x")
         said = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "Hello"}])
@@ -71,8 +71,8 @@ def test_other_answers_come_first():
         pass
 
 
-def test_words_are_no_vectors():
-    """A text among the embeddings answers is reported as an error in the script."""
+def test_text_among_embeddings_is_rejected():
+    """A string in the list of embeddings raises an error in the script."""
     with (
         pytest.raises(ScriptError, match="A text cannot answer an embeddings request"),
         FakeServer(embeddings=["Hi"]) as server,

@@ -44,14 +44,14 @@ def test_a_connection_that_ends_holds_no_request(data):
         b"POST / HTTP/1.1\r\nContent-Length: many\r\n\r\n",
     ],
 )
-def test_what_is_no_request_is_refused(data):
-    """Bytes of another protocol, or a body of unknown length, are refused."""
+def test_invalid_http_request_is_rejected(data):
+    """Another protocol or an invalid content length raises an error."""
     with pytest.raises(ValueError, match=r"Not an HTTP/1\.1 request|Content-Length"):
         _read(data)
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff\xfe", b"model=gpt"])
-def test_a_body_that_is_no_json_is_kept_as_bytes(body):
+def test_non_json_body_is_recorded_as_bytes(body):
     """A body that is not JSON is recorded as bytes only."""
     request = _read(b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
     assert (request.body, request.json, request.model) == (body, None, "")
@@ -91,6 +91,6 @@ def test_the_model_is_named_by_the_body_or_the_deployment(path, json, model, is_
         (None, '""'),
     ],
 )
-def test_the_question_is_what_was_said_last(json, shown):
-    """Errors show the path of a request and its last message."""
+def test_question_shows_the_last_message(json, shown):
+    """The question of a request contains its path and last message."""
     assert RecordedRequest("POST", "/x", json=json).question == f"POST /x {shown}"

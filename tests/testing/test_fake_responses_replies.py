@@ -9,8 +9,8 @@ from agentkit.testing.fake_responses import Raw, ScriptedAnswer, reply_of
 
 
 @pytest.mark.parametrize("line", ["Hi", call("clock"), [call("a"), call("b")], say("Hi")])
-def test_what_a_model_says_becomes_an_answer(line):
-    """Every line of a ScriptedLLM that is not an exception is also a line of a FakeServer."""
+def test_model_lines_are_answers(line):
+    """Every valid line of a ScriptedLLM, except for an exception, is valid for a FakeServer."""
     assert isinstance(reply_of(line).content, ScriptedAnswer)
 
 
@@ -20,8 +20,8 @@ def test_a_reply_is_a_line():
 
 
 @pytest.mark.parametrize("line", [None, 7, ValueError("no"), b"bytes"])
-def test_what_is_no_line_is_refused(line):
-    """An exception cannot be sent over a connection, nor can a number."""
+def test_invalid_line_is_rejected(line):
+    """An exception, a number or any other invalid line raises an error."""
     with pytest.raises(TypeError, match="is not a valid script line"):
         reply_of(line)
 

@@ -76,7 +76,7 @@ def _ask_in_vain(ask, server, *, times, said):
 
 
 def _said(answer):
-    """Text, and names and arguments of the calls, in either protocol."""
+    """Return the text, and the ID, name and arguments of each call, for either protocol."""
     if answer.object == "response":
         calls = [item for item in answer.output if item.type == "function_call"]
         return answer.output_text, [(item.call_id, item.name, item.arguments) for item in calls]
@@ -100,8 +100,8 @@ def test_the_openai_client_reads_every_line(ask):
 
 
 @pytest.mark.parametrize("protocol", ["chat", "responses"])
-def test_agentkit_reads_what_a_scripted_llm_says(protocol):
-    """An LLM behind the fake server and a scripted LLM give the same answer to the same line."""
+def test_fake_server_and_scripted_llm_agree(protocol):
+    """An LLM connected to the fake server gives the same answer as a scripted LLM."""
     with FakeServer(_LONG_ANSWER, repeat=True) as server, ScriptedLLM(_LONG_ANSWER) as scripted:
         llm = LLM(base_url=server.base_url, model="gpt", protocol=protocol)
         whole, streamed, expected = llm.complete("Hi"), list(llm.stream("Hi"))[-1].response, scripted.complete("Hi")
@@ -186,7 +186,7 @@ def test_reasoning_items_can_be_sent_back():
 
 
 def test_a_refusal_reaches_the_client():
-    """A refusal is in the field that the protocol defines."""
+    """A refusal is returned in the field that the protocol defines."""
     with FakeServer(refuse("I cannot."), refuse("Nor can I.")) as server, _client(server) as client:
         assert _chat(client).choices[0].message.refusal == "I cannot."
         assert _respond(client).output[0].content[0].refusal == "Nor can I."
@@ -221,8 +221,8 @@ def test_errors_reach_the_client(ask, status, error):
 
 
 @both_protocols
-def test_a_client_may_try_again(ask):
-    """An error followed by an answer is what a client that retries needs."""
+def test_client_retries_after_an_error(ask):
+    """A client that retries receives the answer after an error."""
     with (
         FakeServer(fail(500, headers={"Retry-After-Ms": "1"}), "Hi") as server,
         _client(server, max_retries=1) as client,
@@ -237,8 +237,8 @@ def test_an_error_may_hide_in_a_success():
         assert _chat(client).to_dict()["error"]["message"] == "Overloaded"
 
 
-def test_html_may_come_with_a_success():
-    """A page instead of JSON is what a wrong base URL gives."""
+def test_html_with_status_200():
+    """A `raw` line can return an HTML page with status 200."""
     with FakeServer(raw("<html>", content_type="text/html")) as server, _client(server) as client:
         assert _chat(client) == "<html>"
 
@@ -346,8 +346,8 @@ def test_a_request_too_many_is_a_server_error(ask):
     assert len(server.requests) == 2
 
 
-def test_an_error_in_a_function_is_told():
-    """A function that raises is answered with status 500, and `done` raises what it raised."""
+def test_exception_in_a_function_is_reported():
+    """A function that raises returns status 500, and `done` raises its exception."""
 
     def check(request):
         assert request.json.get("tools"), "no tools were sent"
@@ -358,8 +358,8 @@ def test_an_error_in_a_function_is_told():
     assert isinstance(caught.value.__cause__, AssertionError)
 
 
-def test_a_function_that_makes_no_line_is_told():
-    """A function that returns an invalid line is answered with status 500."""
+def test_function_returning_an_invalid_line_is_reported():
+    """A function that returns an invalid line returns status 500 and raises an error in the script."""
     server = FakeServer(lambda _: 7)
     with pytest.raises(ScriptError, match="is not a valid script line"), server:
         _ask_in_vain(_chat, server, times=1, said="is not a valid script line")
@@ -373,14 +373,14 @@ def test_lines_unsaid_fail_the_block():
 
 
 def test_a_block_that_fails_by_itself_keeps_its_error():
-    """An error in the block is not hidden by lines unsaid."""
+    """An exception in the block is not replaced by the error about unused lines."""
     with pytest.raises(KeyError), FakeServer("Never asked"):
         raise KeyError
 
 
 @pytest.mark.parametrize("line", [7, None, [], ValueError("no")])
 def test_a_wrong_line_is_refused_at_once(line):
-    """An invalid line is refused when the script is created."""
+    """An invalid line raises an error when the script is created."""
     with pytest.raises(TypeError, match="is not a valid script line"):
         FakeServer(line)
 
@@ -394,8 +394,8 @@ def test_an_unknown_address_takes_no_line():
     assert [asked.method for asked in server.requests] == ["GET", "POST"]
 
 
-def test_what_is_no_http_is_told():
-    """Bytes that are not HTTP are answered with status 400, and the connection is closed."""
+def test_non_http_data_returns_status_400():
+    """Data that is not HTTP returns status 400, and the connection is closed."""
     with FakeServer() as server, socket.create_connection(("127.0.0.1", _port(server)), timeout=10) as connection:
         connection.sendall(b"hello\r\n\r\n")
         with connection.makefile("rb") as stream:
@@ -432,8 +432,8 @@ def test_it_may_run_again():
     server.done()
 
 
-def test_two_hundred_connections_at_once():
-    """Two hundred waiting clients are served at the same time, each over a separate connection."""
+def test_two_hundred_concurrent_connections():
+    """Two hundred clients are served concurrently, each over a separate connection."""
     body = json.dumps({"model": "gpt", "messages": _HI, "stream": True}).encode()
     request = b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
@@ -472,6 +472,6 @@ def test_threads_get_a_line_each():
 
 
 def test_a_repeated_line_need_not_be_requested():
-    """A server that repeats its last line fits any number of requests, also none."""
+    """A server that repeats its last line accepts any number of requests, including none."""
     with FakeServer("Hi!", repeat=True) as server:
         assert server.requests == []

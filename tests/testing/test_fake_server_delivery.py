@@ -75,8 +75,8 @@ def test_a_stream_without_deltas_is_cut_after_its_first_event(path):
 
 
 @both_protocols
-def test_a_cut_json_answer_is_broken_json(path):
-    """An answer that is not streamed breaks off in its middle, with the length of what is sent."""
+def test_cut_answer_is_incomplete_json(path):
+    """A cut answer that is not streamed is incomplete JSON with a matching content length."""
     delivery = _deliver(cut("Hi"), _request(path))
     assert f"Content-Length: {len(_body(delivery))}".encode() in delivery.pieces[0]
     assert _body(delivery).startswith(b'{"id":')
@@ -138,8 +138,8 @@ def test_headers_of_an_error_are_sent():
         (RecordedRequest("POST", _RESPONSES, json=[]), 400),
     ],
 )
-def test_what_is_no_question_to_a_model_is_objected_to(request_, status):
-    """An unknown path or a body that is not a JSON object gets OpenAI's error."""
+def test_invalid_request_returns_an_error_status(request_, status):
+    """An unknown method or path returns status 404, and a body that is not a JSON object 400."""
     assert objection(request_).content.status == status
 
 

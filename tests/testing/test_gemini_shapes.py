@@ -33,8 +33,8 @@ def test_a_stream_has_the_parts_of_the_whole_answer(reason, line):
     assert (all(map(is_gemini_delta, deltas)), is_gemini_delta(last)) == (True, False)
 
 
-def test_usage_counts_thoughts_apart():
-    """The output of a response with thoughts is counted without them; an unreported usage is left out."""
+def test_usage_counts_thoughts_separately():
+    """Thinking tokens are not counted as candidate tokens, and missing usage is omitted."""
     request = RecordedRequest("POST", "/models/gemini:generateContent")
     counted = gemini_body(reply_of(say("Hi", usage=Usage(100, 50, 80, 20, requests=1))).content, request, 1)
     assert counted["usageMetadata"] == {

@@ -50,8 +50,8 @@ def test_the_pieces_are_those_of_the_whole_answer(line):
         assert said == block.get(block["type"], "")
 
 
-def test_figures_of_the_cache_stand_beside_the_input():
-    """Cached tokens are not counted again as input."""
+def test_cached_tokens_are_not_input_tokens():
+    """Cached tokens are not included in the number of input tokens."""
     figures = message(_answer(_LINES["hidden reasoning"]), _request(), 1)["usage"]
     assert figures == {
         "input_tokens": 10,
@@ -62,13 +62,13 @@ def test_figures_of_the_cache_stand_beside_the_input():
     }
 
 
-def test_a_server_without_figures_sends_none():
-    """A line without usage is an answer without figures."""
+def test_line_without_usage_has_no_usage():
+    """A line without usage returns an answer without usage."""
     assert message(_answer(say("Hi", usage=None)), _request(), 1)["usage"] is None
 
 
-def test_wrong_arguments_are_said_as_they_are():
-    """Arguments that are not JSON are streamed verbatim, and are a text in a whole answer."""
+def test_invalid_arguments_are_unchanged():
+    """Arguments that are not JSON are streamed verbatim and are a string in a complete answer."""
     answer = _answer(ToolCall("a", "f", '{"x": '))
     (block,) = message(answer, _request(), 1)["content"]
     written = "".join(

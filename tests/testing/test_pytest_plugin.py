@@ -130,8 +130,8 @@ def test_a_name_that_no_file_has_fails_the_test(run, name):
     assert "contains a NUL character or a lone surrogate" in told
 
 
-def test_nothing_is_asked_unless_told(run):
-    """Without the option a test without a cassette fails and says how to record one."""
+def test_missing_cassette_fails_without_the_option(run):
+    """Without the option a test that has no cassette fails and says how to record one."""
     told = run()
     assert f"1 passed, {PASSES} errors" in told
     assert "pytest --record=once" in told
@@ -149,8 +149,8 @@ def test_one({fixture}):
 """
 
 
-def test_a_changed_test_fails_with_what_differs(run):
-    """A request that was not recorded, or is no longer made, fails the test; `all` records it again."""
+def test_changed_test_fails_with_a_diff(run):
+    """A request that was not recorded or is no longer made fails the test; `all` records it again."""
     run("--record=all", tests=ONE.format(words=["one", "two"], more="", fixture=""))
     told = run(tests=ONE.format(words=["one", "three"], more="", fixture=""))
     assert "1 failed" in told
@@ -161,8 +161,8 @@ def test_a_changed_test_fails_with_what_differs(run):
     assert "1 passed" in run("--record=all", tests=ONE.format(words=["one"], more="", fixture=""))
 
 
-def test_tests_of_one_name_have_cassettes_of_their_own(run, pytester):
-    """Tests of one name in two files of a folder are recorded and replayed each for itself."""
+def test_same_test_names_have_separate_cassettes(run, pytester):
+    """Tests with the same name in two files are recorded and replayed separately."""
     pytester.path.joinpath("test_tour.py").write_text(ONE.format(words=["two"], more="", fixture=""))
     assert "2 passed" in run("--record=once", tests=ONE.format(words=["one"], more="", fixture=""))
     names = {path.name for path in (pytester.path / "cassettes").iterdir()}

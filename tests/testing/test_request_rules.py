@@ -135,7 +135,7 @@ BROKEN = [
 
 @pytest.mark.for_each(("receiver", "body", "words"), BROKEN, ids=[f"{row[0]}, {row[2]}" for row in BROKEN])
 def test_broken_rules(receiver, body, words):
-    """A request that breaks a rule is refused with the rule."""
+    """A request that violates a rule is rejected with the rule."""
     pattern = words.split("|")
     assert any(word in fault for fault in faults(receiver, body) for word in pattern)
 

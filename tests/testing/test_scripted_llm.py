@@ -99,7 +99,7 @@ def test_lines_unsaid_fail_the_block():
 
 
 def test_a_block_that_fails_by_itself_keeps_its_error():
-    """An error in the block is not hidden by lines unsaid."""
+    """An exception in the block is not replaced by the error about unused lines."""
     with pytest.raises(KeyError), ScriptedLLM("Never asked"):
         raise KeyError
 
@@ -113,8 +113,8 @@ def test_done_can_be_asked_without_a_block():
     llm.done()
 
 
-def test_the_request_is_recorded_as_it_was():
-    """A conversation that grows afterwards does not change what was recorded, nor what a function saw."""
+def test_recorded_request_is_a_copy():
+    """Appending to a conversation does not change recorded requests or those passed to functions."""
     seen = []
     provider = ScriptedProvider(lambda request: seen.append(request) or "Hi")
     history = [UserMessage("one")]
@@ -124,8 +124,8 @@ def test_the_request_is_recorded_as_it_was():
     provider.done()
 
 
-def test_a_response_is_said_as_it_is():
-    """A whole response keeps its fields; only a missing model name is filled in."""
+def test_response_is_returned_unchanged():
+    """A Response line is returned unchanged, except that a missing model name is filled in."""
     named, unnamed = say("a", model="gpt"), say("b", finish_reason="length")
     with ScriptedLLM(named, unnamed, model="mini") as llm:
         assert llm.complete("Hi") == named
@@ -151,7 +151,7 @@ def test_many_runs_may_share_one():
 
 @pytest.mark.parametrize("line", [7, None, [], RateLimited])
 def test_a_wrong_line_is_refused_at_once(line):
-    """An invalid line is refused when the script is created, not when it is used."""
+    """An invalid line raises an error when the script is created, not when it is used."""
     with pytest.raises(TypeError, match="is not a valid script line"):
         ScriptedLLM(line)
 

@@ -44,8 +44,8 @@ def test_call_refuses_a_text_and_names_together():
         call("calculator", "{}", expression="2+2")
 
 
-def test_call_refuses_arguments_without_names():
-    """An argument of a tool has a name, and who leaves it out is shown how it is given."""
+def test_call_rejects_positional_arguments():
+    """A positional argument of `call` raises an error that shows the keyword form."""
     with pytest.raises(TypeError, match=r'call\("roll", name=value\). Got 3'):
         call("roll", 3)
 
@@ -59,7 +59,7 @@ def test_say_puts_all_that_a_model_says_into_a_response():
 
 
 def test_say_without_usage_counts_the_request_as_unreported():
-    """`usage=None` is a server that gives no figures."""
+    """`usage=None` simulates a server that does not report usage."""
     assert say("Hi", usage=None).usage == Usage(requests=1, unreported=1)
 
 
@@ -76,16 +76,16 @@ def test_say_without_usage_counts_the_request_as_unreported():
         (say("Hi", finish_reason="length"), "Hi", [], "length"),
     ],
 )
-def test_a_line_stands_for_a_response(line, text, names, finish_reason):
-    """A text, a call, several calls, a message and a response are all lines."""
+def test_line_is_converted_to_a_response(line, text, names, finish_reason):
+    """A string, a call, several calls, a message and a response are valid lines."""
     response = response_of(line)
     assert (response.text, [entry.name for entry in response.tool_calls]) == (text, names)
     assert (response.finish_reason, response.usage) == (finish_reason, LINE_USAGE)
 
 
 @pytest.mark.parametrize("line", [None, 7, b"bytes", [], [call("a"), "text"], {"role": "assistant"}, str])
-def test_what_no_model_can_say_is_refused(line):
-    """An invalid line is refused with the list of valid kinds."""
+def test_invalid_line_raises_an_error(line):
+    """An invalid line raises an error that lists the valid kinds."""
     with pytest.raises(TypeError, match="is not a valid script line"):
         response_of(line)
 
@@ -97,8 +97,8 @@ def test_calls_without_an_id_get_one_from_the_request_and_their_position():
 
 
 @given(strategies.text())
-def test_pieces_lose_nothing(text):
-    """The streamed pieces of any text add up to the text, and none is empty."""
+def test_pieces_add_up_to_the_text(text):
+    """The streamed pieces of any text add up to the text, and none of them is empty."""
     assert "".join(pieces(text)) == text
     assert all(pieces(text))
 
@@ -131,8 +131,8 @@ def test_a_line_is_described_in_a_few_words(line, shown):
     assert describe(line) == shown
 
 
-def test_lines_are_said_in_order_and_requests_recorded():
-    """Each request gets the next line and its number."""
+def test_lines_are_returned_in_order():
+    """Each request is recorded and receives the next line and its number."""
     script = _script("a", "b")
     assert [script.take("x"), script.take("y")] == [(1, "a"), (2, "b")]
     assert script.requests == ["x", "y"]

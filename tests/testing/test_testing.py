@@ -21,8 +21,8 @@ IMPORTED = {
 
 
 @pytest.mark.for_each("name", agentkit.testing.__all__)
-def test_what_is_offered_can_be_had(name):
-    """Every public name is the object of the module that type checkers see, and `dir` lists it."""
+def test_public_names_can_be_imported(name):
+    """Every public name is the object of the module that defines it, and `dir` lists it."""
     assert getattr(agentkit.testing, name) is getattr(import_module(IMPORTED[name]), name)
     assert name in dir(agentkit.testing)
 

@@ -31,6 +31,6 @@ def test_words_that_are_shared_make_texts_alike():
 
 
 @pytest.mark.parametrize(("text", "words"), [("", 1), ("…", 1), ("a cup, of tea", 4)])
-def test_the_words_in_a_text(text, words):
-    """A text has as many words as it has, and never none."""
+def test_words_in_a_text(text, words):
+    """`words_in` returns the number of words in a text, and at least one."""
     assert words_in(text) == words

@@ -42,7 +42,7 @@ def made(hint: Any) -> Tool[..., Any]:
 
 
 def schema_of(hint: Any) -> dict[str, Any]:
-    """What a model is told of a parameter of this annotation."""
+    """Return the JSON schema of a parameter with this annotation."""
     schema: dict[str, Any] = made(hint).parameters["properties"]["value"]
     return schema
 
@@ -62,14 +62,14 @@ def schema_of(hint: Any) -> dict[str, Any]:
     ],
     ids=str,
 )
-def test_names_of_types_and_generic_types_are_read(hint: Any, given: Any, value: Any) -> None:
-    """A type may have a name of its own, contain itself, or be generic."""
+def test_named_recursive_and_generic_types(hint: Any, given: Any, value: Any) -> None:
+    """Named, recursive and generic type aliases are supported."""
     result = made(hint).invoke({"value": given})
     assert (result.status, result.value) == ("ok", value)
 
 
-def test_texts_beside_types_are_told_wherever_they_stand() -> None:
-    """`Annotated[..., "text"]` describes entries of lists and dictionaries too; what pydantic was told of them wins."""
+def test_annotated_text_describes_nested_types() -> None:
+    """`Annotated[..., "text"]` also describes nested types; a description in `Field` takes precedence."""
     assert schema_of(list[Annotated[int, "Each."]])["items"] == {"type": "integer", "description": "Each."}
     assert schema_of(dict[str, Annotated[int, Doc("Each.")]])["additionalProperties"]["description"] == "Each."
     assert schema_of(Annotated[int, "Other.", Field(description="This.")])["description"] == "This."
@@ -88,8 +88,8 @@ class TooEarly:
 TooEarly.__name__ = "TypeAliasType"
 
 
-def test_a_named_type_that_is_not_known_yet_says_nothing() -> None:
-    """From Python 3.12 on, what a type statement names is looked up when it is asked for, which may be too early."""
+def test_type_alias_that_cannot_be_resolved_yet() -> None:
+    """A type alias whose value cannot be resolved yet has an empty description."""
     assert text_of(TooEarly()) == ""
 
 
@@ -134,8 +134,8 @@ def test_a_type_statement_makes_a_type() -> None:
     assert tool.parameters["properties"]["text"]["description"] == "Some text."
 
 
-def test_what_is_final_may_have_a_default() -> None:
-    """A parameter that its function does not change again is one like any other."""
+def test_final_parameter_with_default() -> None:
+    """A parameter annotated with `Final` is validated like any other and may have a default."""
 
     def demo(value: Any = 3) -> Any:
         return value
@@ -163,8 +163,8 @@ class Connection:
     ],
 )
 @pytest.mark.filterwarnings("error")
-def test_a_model_is_asked_for_those_choices_that_json_can_give(hint: Any, schema: dict[str, Any]) -> None:
-    """Of a union with what only a program has, the rest can be given, with a default or without one."""
+def test_union_members_without_json_form_are_omitted(hint: Any, schema: dict[str, Any]) -> None:
+    """Members of a union that JSON cannot express are omitted from the schema."""
     assert schema.items() <= schema_of(hint).items()
     assert "Connection" not in str(made(hint).parameters)
 
@@ -172,14 +172,14 @@ def test_a_model_is_asked_for_those_choices_that_json_can_give(hint: Any, schema
 @pytest.mark.parametrize(
     "hint", [Connection | None, list[Connection], dict[str, Connection | None], Annotated[Connection, "x"]]
 )
-def test_what_json_cannot_give_at_all_is_refused_also_in_parts(hint: Any) -> None:
-    """None alone is no choice."""
+def test_type_without_json_form_is_rejected(hint: Any) -> None:
+    """A type that cannot be read from JSON raises an error, also inside a union or container."""
     with pytest.raises(ConfigError, match=r"parameter 'value' of type .*Connection.* cannot be read from JSON"):
         made(hint)
 
 
-def test_another_choice_keeps_its_default() -> None:
-    """A default that only a program has is kept where a model gives nothing."""
+def test_union_member_without_json_form_keeps_default() -> None:
+    """A default that JSON cannot express is used when the argument is omitted."""
     own = Connection()
 
     def demo(where: str | Connection = own, then: Connection | None = None) -> Any:
@@ -208,7 +208,7 @@ def test_self_is_the_class_of_the_object() -> None:
     assert made.invoke({"others": [{"cents": "2"}]}).value == 3
 
 
-def test_self_of_no_object_is_not_asked_for() -> None:
-    """Where nobody knows whose class it is, nothing can be given."""
+def test_self_without_a_known_class_is_rejected() -> None:
+    """`Self` raises an error when the class it refers to is unknown."""
     with pytest.raises(ConfigError, match=r"parameter 'others' of type list\[typing.Self\] cannot be read from JSON"):
         Tool(Money.plus)

@@ -100,8 +100,8 @@ class Counter:
         (Counter().add, {"numbers": [1, 2]}, 3),
     ],
 )
-def test_arguments_find_their_places(function: Callable[..., Any], arguments: Any, value: Any) -> None:
-    """A list is spread to `*values`, an object to `**options`, and what stands in the wrong one of two places moves."""
+def test_arguments_are_bound_to_parameters(function: Callable[..., Any], arguments: Any, value: Any) -> None:
+    """A list is unpacked into `*values`, an object into `**options`, and misplaced values are moved."""
     result = Tool(function).invoke(arguments)
     assert result.value == value, result.content
 
@@ -119,8 +119,8 @@ def test_arguments_find_their_places(function: Callable[..., Any], arguments: An
         (needs, {"city": "Hue"}, "'need' is missing"),
     ],
 )
-def test_what_does_not_fit_is_told(function: Callable[..., Any], arguments: Any, told: str) -> None:
-    """A value of another type, and a name that nobody takes, are refused with the name of the argument."""
+def test_error_names_the_invalid_argument(function: Callable[..., Any], arguments: Any, told: str) -> None:
+    """A value of the wrong type or an unknown argument is rejected with the argument's name."""
     result = Tool(function).invoke(arguments)
     assert result.decision.rule == "bad-arguments", result
     assert told in result.content
@@ -165,8 +165,8 @@ def test_a_model_is_asked_for_a_list_and_an_object(function: Callable[..., Any],
     assert {"values", "others", "numbers"}.isdisjoint(parameters.get("required", ()))
 
 
-def test_a_direct_call_is_pythons_own() -> None:
-    """Called directly, such a tool takes what its function takes, also where a judge looks at the arguments by name."""
+def test_direct_call_uses_python_arguments() -> None:
+    """A direct call accepts the arguments of the function, and the judge receives them by name."""
     seen: list[Any] = []
 
     def judge(arguments: Any) -> Decision:
@@ -227,22 +227,20 @@ def of_another(*args: Params.args, **kwargs: Params.kwargs) -> list[Any]:
         (of_another, {"args": [1], "kwargs": {"a": "b"}}, [1, {"a": "b"}]),
     ],
 )
-def test_the_types_of_any_number_of_values_may_be_said_of_all(
-    function: Callable[..., Any], given: dict[str, Any], value: Any
-) -> None:
-    """`*values: *tuple[int, str]`, type variables and the parameters of another function are understood."""
+def test_annotations_of_variadic_parameters(function: Callable[..., Any], given: dict[str, Any], value: Any) -> None:
+    """`*values: *tuple[int, str]`, type variables and `ParamSpec` annotations are supported."""
     result = Tool(function).invoke(given)
     assert (result.status, result.value) == ("ok", value)
 
 
-def test_places_that_are_counted_must_all_be_given() -> None:
-    """A list with a place too few is refused, and so is none."""
+def test_fixed_length_values_must_be_complete() -> None:
+    """A list with too few values is rejected, and so is a missing list."""
     for given in ({}, {"values": [1]}):
         assert Tool(of_places).invoke(given).status == "failed"
 
 
-def test_what_no_model_is_asked_for_leaves_its_place() -> None:
-    """A parameter that JSON cannot give keeps its default, also between others that are given by place."""
+def test_parameter_without_json_form_keeps_its_default() -> None:
+    """A parameter that JSON cannot express keeps its default, also between positional parameters."""
 
     def compute(first: int, /, key: Callable[[int], int] = abs, second: int = 0) -> int:
         """Compute."""

@@ -63,21 +63,21 @@ def test_arguments_come_in_many_forms(arguments: Any, read: dict[str, Any]) -> N
         ('{"a": ' + "1" * 5_000 + "}", "too many digits"),
     ],
 )
-def test_arguments_that_are_no_object_are_explained(arguments: Any, told: str) -> None:
-    """What cannot be read is refused with the place and what stands there."""
+def test_arguments_that_are_not_an_object_are_rejected(arguments: Any, told: str) -> None:
+    """Arguments that are not a JSON object raise a short error that describes the problem."""
     with pytest.raises(BadArguments, match=told) as caught:
         read_arguments(arguments)
     assert len(str(caught.value)) < 300
 
 
-def test_reading_gives_a_new_dictionary() -> None:
-    """The caller's mapping is never changed."""
+def test_reading_returns_a_new_dictionary() -> None:
+    """Reading returns a new dictionary instead of the given mapping."""
     given = {"a": 1}
     assert read_arguments(given) is not given
 
 
-def test_a_complaint_is_bounded() -> None:
-    """However much is wrong, a few sentences are said, once each, and within bounds."""
+def test_error_message_is_bounded() -> None:
+    """The error message lists the first five distinct problems and is limited in length."""
     told = str(complaint(["Same."] * 3 + [f"Number {number}." for number in range(50)]))
     assert told == "Same. Number 0. Number 1. Number 2. Number 3. And 46 more."
     assert len(str(complaint(["x" * 5_000]))) == 1_000
@@ -108,8 +108,8 @@ def test_values_are_shown_briefly(value: object, text: str) -> None:
     assert shown(value) == text
 
 
-def test_a_large_value_is_shown_in_part() -> None:
-    """Of a large value only the beginning is shown."""
+def test_large_value_is_truncated_in_errors() -> None:
+    """Only the beginning of a large value is shown."""
     assert len(shown([{"key": ["x" * 1_000] * 1_000}] * 1_000)) < 800
     assert len(shown(object())) < 100
     assert shown(10**5_000) == "a huge int"
@@ -128,13 +128,13 @@ def test_a_large_value_is_shown_in_part() -> None:
         (True, "any value"),
     ],
 )
-def test_what_a_schema_asks_for_is_said_in_words(schema: Any, text: str) -> None:
-    """A model reads what was expected in words, not in JSON schema."""
+def test_schema_is_described_in_words(schema: Any, text: str) -> None:
+    """The expected type is described in words instead of JSON schema."""
     assert expected(schema) == text
 
 
-def test_walking_keeps_the_steps_that_lead_through_the_arguments() -> None:
-    """Names that a validator gives to its own branches are left out of the place that is told."""
+def test_walk_omits_validator_branches() -> None:
+    """Names of validator branches are omitted from the path to an argument."""
     arguments = {"a": [{"b": 1}], "t": (1,)}
     assert walk(arguments, ["a", "list[int]", 0, "b", "int"]) == ("a", 0, "b")
     assert walk(arguments, ["a", 5, "x"]) == ("a",)
@@ -149,15 +149,15 @@ def test_json_inside_text_is_read() -> None:
     assert arguments["a"] == '[{"b": 1}]'
 
 
-def test_many_repairs_are_no_more_work_each_than_a_few() -> None:
-    """Arguments in which everything must be repaired take time in proportion to their length."""
+def test_many_repairs_take_linear_time() -> None:
+    """Repairing many invalid values takes time proportional to their number."""
     count = 100_000
     faults = [(("a", index), "wrong", None) for index in range(count)]
     assert repaired({"a": ["[1]"] * count}, faults, []) == {"a": [[1]] * count}
 
 
-def test_a_copy_of_arguments_shares_nothing_that_can_change() -> None:
-    """A copy of arguments is a deep one; marks known by their identity, and what exists only once, stay the same."""
+def test_copied_arguments_are_independent() -> None:
+    """A copy of arguments is deep, but sentinels and objects that cannot be copied are shared."""
     mark, lock = object(), threading.Lock()
     arguments = {"a": {"b": [1]}, "text": "x", "mark": mark, "lock": [lock]}
     copy = copied(arguments)
@@ -174,6 +174,6 @@ def test_a_null_that_did_not_fit_means_not_given() -> None:
 
 
 @pytest.mark.parametrize("path", [(), ("a",), ("a", 0), ("missing",), ("deep", "missing")])
-def test_what_cannot_be_repaired_is_left_alone(path: tuple[str | int, ...]) -> None:
-    """Where nothing can be repaired there is no second attempt."""
+def test_unrepairable_arguments_return_none(path: tuple[str | int, ...]) -> None:
+    """If no value can be repaired, `repaired` returns None."""
     assert repaired({"a": [None], "deep": {}}, [(path, "wrong", None)], []) is None

@@ -125,8 +125,8 @@ def python(expression: str) -> Any:
 
 
 @pytest.mark.for_each("slip", SLIPS, ids=lambda slip: f"{slip['hint']}: {slip['given']!r}")
-def test_what_a_model_means_is_understood_or_refused(slip: dict[str, Any]) -> None:
-    """A slip that can mean only one thing is mended; anything else is told to the model, by name."""
+def test_values_are_coerced_or_rejected(slip: dict[str, Any]) -> None:
+    """An unambiguous mistake is corrected; any other raises an error that names the argument."""
 
     def demo(**arguments: Any) -> Any:
         return arguments["value"]

@@ -25,23 +25,23 @@ def search(wanted: Search) -> None:
 
 
 def weather(city: str, days: int = 1) -> None:
-    """Tell the weather."""
+    """Report the weather."""
 
 
 def nothing() -> None:
     """Take nothing."""
 
 
-def test_an_object_around_all_arguments_is_taken_off() -> None:
-    """Some models put all arguments into one object called `arguments`, which may be written as text."""
+def test_wrapper_object_is_removed() -> None:
+    """An object that wraps all arguments is removed, also when it is written as a string."""
     found = FunctionParameters(weather, "weather")
     for given in ({"arguments": {"city": "Rome"}}, {"Parameters": {"city": "Rome"}}, {"input": '{"city": "Rome"}'}):
         assert found.check(given) == {"city": "Rome", "days": 1}
     assert FunctionParameters(nothing, "nothing").check({"args": {}}) == {}
 
 
-def test_the_name_of_an_only_parameter_may_be_left_out() -> None:
-    """The fields of the only object that is asked for may stand in its place."""
+def test_name_of_single_parameter_may_be_omitted() -> None:
+    """The fields of a single object parameter may be passed as top-level arguments."""
     assert FunctionParameters(search, "search").check({"query": "a", "limit": "3"}) == {"wanted": Search("a", 3)}
 
 
@@ -57,14 +57,14 @@ def test_the_name_of_an_only_parameter_may_be_left_out() -> None:
         (search, {}),
     ],
 )
-def test_other_names_are_told_to_the_model(function: Any, given: dict[str, Any]) -> None:
-    """What may have been meant otherwise is refused, by name."""
+def test_ambiguous_grouping_is_rejected(function: Any, given: dict[str, Any]) -> None:
+    """Arguments with an ambiguous grouping are rejected with the name of the argument."""
     with pytest.raises(BadArguments, match=r"is missing|has no parameter"):
         FunctionParameters(function, "demo").check(given)
 
 
-def test_a_schema_of_somebody_else_is_understood_in_the_same_way() -> None:
-    """Also where somebody else described the parameters; one that takes any names may mean just these."""
+def test_wrapper_object_with_a_given_schema() -> None:
+    """A wrapper object is also removed for a given schema, unless the schema accepts any name."""
     schema = {"properties": {"city": {"type": "string"}}, "required": ["city"]}
     assert GivenParameters(schema, "demo").check({"arguments": {"city": "Rome"}}) == {"city": "Rome"}
     assert GivenParameters({}, "demo").check({"arguments": {}}) == {"arguments": {}}

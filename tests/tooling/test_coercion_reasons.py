@@ -24,13 +24,13 @@ from agentkit.tooling.coercion import first_sentence, joined, reason, untold
         ("assertion_error", "Assertion failed, what you gave should fit", "is not accepted (what you gave should fit)"),
     ],
 )
-def test_a_reason_ends_a_sentence_about_a_value(kind: str, message: str, told: str) -> None:
-    """The reason says what should be there, with an example where that helps."""
+def test_reason(kind: str, message: str, told: str) -> None:
+    """The reason states what was expected, with an example where that helps."""
     assert reason(kind, message) == told
 
 
-def test_an_object_that_does_not_tell_its_type() -> None:
-    """The field that should tell the type is named, with the words it may hold."""
+def test_object_without_valid_discriminator() -> None:
+    """The error names the discriminator field and its allowed values."""
     assert untold({"discriminator": "'kind'"}, {}) == ("kind", "is missing", {})
     expected = {"discriminator": "'kind'", "tag": "cow", "expected_tags": "'cat', 'dog'"}
     assert untold(expected, {"kind": "cow"}) == ("kind", "should be one of 'cat', 'dog'", "cow")
@@ -39,7 +39,7 @@ def test_an_object_that_does_not_tell_its_type() -> None:
 
 
 def test_the_first_sentence_of_an_error() -> None:
-    """Of a long error its first sentence is told."""
+    """Only the first sentence of a long error message is used."""
     assert first_sentence(ValueError("It is wrong. Read the manual.\nAnd more")) == "It is wrong"
 
 
@@ -51,6 +51,6 @@ def test_the_first_sentence_of_an_error() -> None:
         (["is missing", "is missing"], "is missing"),
     ],
 )
-def test_several_readings_of_a_value_make_one_sentence(reasons, sentence):
-    """What is wrong by each type of a union is told as one sentence, which says nothing twice."""
+def test_union_errors_are_joined(reasons, sentence):
+    """The errors of all members of a union are joined into one sentence without repetition."""
     assert joined(reasons) == sentence

@@ -29,8 +29,8 @@ from agentkit.tooling.coercion import read_json
         ('{"a": 1, // the first\n "b": /* the second */ 2}', {"a": 1, "b": 2}),
     ],
 )
-def test_what_is_nearly_json_is_read(text: str, value: Any) -> None:
-    """Line breaks in strings, a fence around it all, commas at the end and Python's spelling are understood."""
+def test_almost_valid_json_is_read(text: str, value: Any) -> None:
+    """Line breaks in strings, code fences, trailing commas and Python literals are accepted."""
     assert read_json(text) == value
 
 
@@ -51,8 +51,8 @@ def test_what_is_nearly_json_is_read(text: str, value: Any) -> None:
         "```\nx\n```",
     ],
 )
-def test_nothing_is_added_to_what_breaks_off(text: str) -> None:
-    """A text that ends too early, or says something else, is refused as `json.loads` refuses it."""
+def test_incomplete_json_is_rejected(text: str) -> None:
+    """Incomplete or contradictory JSON raises the same error as `json.loads`."""
     with pytest.raises(json.JSONDecodeError) as caught:
         read_json(text)
     with pytest.raises(json.JSONDecodeError) as wanted:
@@ -60,8 +60,8 @@ def test_nothing_is_added_to_what_breaks_off(text: str) -> None:
     assert str(caught.value) == str(wanted.value)
 
 
-def test_a_long_text_that_is_no_json_is_refused_soon() -> None:
-    """Whatever was written, reading it takes time in proportion to its length."""
+def test_long_invalid_json_is_rejected_quickly() -> None:
+    """Long invalid JSON is rejected in time proportional to its length."""
     for text in ("{" + "'" * 200_001, "{" + "," * 200_000, "```\n" * 60_000, "{'" + "\\" * 200_001):
         with pytest.raises(json.JSONDecodeError):
             read_json(text)
@@ -84,7 +84,7 @@ def test_a_long_text_that_is_no_json_is_refused_soon() -> None:
     ],
     ids=lambda text: text[:12],
 )
-def test_a_hostile_text_is_refused_soon(text: str) -> None:
-    """A text is gone through once, however it is made: what would be gone through for each of its signs takes hours."""
+def test_hostile_text_is_rejected_quickly(text: str) -> None:
+    """Hostile text is rejected in linear time."""
     with pytest.raises(ValueError, match=r"Expecting|Unterminated|Invalid"):
         read_json(text)

@@ -88,8 +88,8 @@ def test_parameters_are_described_under_a_heading(docstring: str) -> None:
     }
 
 
-def test_several_names_share_a_text() -> None:
-    """Names parted by commas, with stars or without, are all described; a line at the same indent goes on."""
+def test_several_names_share_a_description() -> None:
+    """Comma-separated names, with or without stars, share a description that may span lines."""
     docstring = "Args:\n  x, *args: Both\n  of them."
     assert described(docstring) == ("", {"x": "Both\nof them.", "args": "Both\nof them."})
 
@@ -103,8 +103,8 @@ def test_a_docstring_without_headings_is_all_text(docstring: str) -> None:
     assert described(docstring) == (docstring, {})
 
 
-def test_a_heading_without_entries_describes_nothing() -> None:
-    """Text below a heading that is no entry is nobody's."""
+def test_section_without_entries_is_ignored() -> None:
+    """Text in a section that contains no entries is ignored."""
     assert described("Do.\n\nArgs:\n    whatever you like") == ("Do.", {})
     assert described("Do.\n\nArgs:\nwhatever you like") == ("Do.", {})
     assert described("Do.\n\nArgs:") == ("Do.", {})
@@ -139,21 +139,21 @@ OWN = {
 
 
 @pytest.mark.for_each("docstring", OWN.values(), ids=OWN)
-def test_headings_are_known_by_what_stands_below_them(docstring: str) -> None:
-    """Whatever a heading is called, and however it is ruled, it is one when the parameters stand below it."""
+def test_section_is_recognised_by_its_entries(docstring: str) -> None:
+    """A heading of any name or style starts a section if parameter entries follow it."""
     found = documented(docstring, ["query", "limit"])
     assert (found.text, dict(found.parameters)) == ("Search.", {"query": "What.", "limit": "How many."})
 
 
-def test_a_line_that_ends_with_a_colon_is_no_heading_of_other_names() -> None:
-    """Lists in a text stay in it."""
+def test_list_of_other_names_is_not_a_section() -> None:
+    """A list of names that are not parameters remains part of the description."""
     docstring = "Search in these:\n    books: All of them.\n    query\n\nReturns:\n    It."
     assert described(docstring, ["query"]) == ("Search in these:\n    books: All of them.\n    query", {})
     assert usual("a --- b @ c") == "a --- b @ c"
 
 
-def test_a_heading_inside_what_is_said_of_a_parameter_belongs_to_it() -> None:
-    """Examples below an entry, and lists of what else there is in it, do not end the entries nor add any."""
+def test_nested_heading_belongs_to_its_parameter() -> None:
+    """Headings nested in an entry neither end the section nor add entries."""
     docstring = (
         "Find.\n\nArgs:\n    query: What.\n        Examples:\n            x\n    options: How.\n"
         "        Parameters:\n            query: not this\n    limit: How many."
@@ -171,8 +171,8 @@ def test_a_heading_inside_what_is_said_of_a_parameter_belongs_to_it() -> None:
         ("Find.\n\n@param query: What.\n@return: It.\n\nSome text.", "Find."),
     ],
 )
-def test_what_stands_around_fields_is_not_said_of_a_parameter(docstring: str, text: str) -> None:
-    """Roles are no fields, and what follows the last parameter is said of the function."""
+def test_text_around_fields_is_not_part_of_them(docstring: str, text: str) -> None:
+    """Roles are not fields, and text after the last field belongs to the function."""
     assert documented(docstring, ["query"]) == Documentation(text, {"query": "What."})
 
 
@@ -185,8 +185,8 @@ def test_what_stands_around_fields_is_not_said_of_a_parameter(docstring: str, te
         "Find (in\n    any place): it.",
     ],
 )
-def test_what_only_looks_like_entries_is_text(docstring: str) -> None:
-    """A heading with words beside it, and fields of other names, are a part of the text."""
+def test_text_that_resembles_entries(docstring: str) -> None:
+    """Headings followed by words and fields of other names remain part of the description."""
     assert documented(docstring, ["query"]).parameters == {}
     assert documented(docstring, ["query"]).text.startswith("Find")
 
@@ -209,14 +209,14 @@ def test_what_only_looks_like_entries_is_text(docstring: str) -> None:
         "-{blanks}",
     ],
 )
-def test_a_long_line_is_read_as_quickly_as_several_short_ones(entry: str) -> None:
-    """A line of hundreds of thousands of blanks or marks is looked at once, and is no entry."""
+def test_long_line_is_parsed_quickly(entry: str) -> None:
+    """A very long line of spaces or backticks does not hide the entries after it."""
     line = entry.format(blanks=" " * 300_000, ticks="`" * 300_000)
     assert documented(f"Do.\n\nArgs:\n  a: One.\n  {line}\n  b: Two.", ["a", "b"]).parameters["b"] == "Two."
 
 
-def test_many_headings_are_read_as_quickly_as_few() -> None:
-    """What follows each of a hundred thousand headings is looked at once."""
+def test_many_headings_are_parsed_quickly() -> None:
+    """A docstring with a hundred thousand headings is parsed in linear time."""
     assert documented("Args\n---\n" * 100_000, ["a"]).parameters == {}
     docstring = "Some words:\n" * 100_000
     assert described(docstring, ["a"]) == (docstring, {})

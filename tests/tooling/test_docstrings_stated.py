@@ -32,8 +32,8 @@ from agentkit.tooling.docstrings import stated_type, stated_types
         ("Dict[str, int] or bool", dict | bool),
     ],
 )
-def test_words_for_what_json_has_are_types(words: str, kind: Any) -> None:
-    """Types may be written as in Python or in English, with what a call may leave out."""
+def test_types_in_docstrings_are_recognised(words: str, kind: Any) -> None:
+    """Types may be written in Python or in English, and may be marked as optional."""
     assert stated_type(words) == kind
 
 
@@ -41,8 +41,8 @@ def test_words_for_what_json_has_are_types(words: str, kind: Any) -> None:
     "words",
     ["", "optional", "array_like", "a text that is long", "int or tuple", "Session", "list of Session", "Any", "5"],
 )
-def test_other_words_are_no_types(words: str) -> None:
-    """What is not known is not guessed at."""
+def test_unknown_type_returns_none(words: str) -> None:
+    """An unknown type in a docstring returns None."""
     assert stated_type(words) is None
 
 
@@ -87,8 +87,8 @@ STYLES = {
 
 
 @pytest.mark.parametrize("docstring", STYLES.values(), ids=STYLES)
-def test_types_are_found_where_docstrings_have_them(docstring: str) -> None:
-    """In every style a parameter without annotation has the type that is said of it, and others have any."""
+def test_docstring_types_of_unannotated_parameters(docstring: str) -> None:
+    """A parameter without annotation has the type stated in the docstring, in every style."""
 
     def demo(what, limit=3, where=None, *rest):
         return what * limit
@@ -100,8 +100,8 @@ def test_types_are_found_where_docstrings_have_them(docstring: str) -> None:
     assert "'limit'" in Tool(demo).invoke({"what": "a", "limit": "many"}).error
 
 
-def test_an_annotation_wins_over_the_docstring() -> None:
-    """What stands in the signature is not read again in the text."""
+def test_annotation_overrides_docstring_type() -> None:
+    """An annotation takes precedence over the type stated in the docstring."""
 
     def demo(what: float, limit, *limits):
         """Find.
@@ -118,13 +118,13 @@ def test_an_annotation_wins_over_the_docstring() -> None:
 
 
 @pytest.mark.parametrize("text", ["x (int): one\nx (str): two", "x (None): nothing", "Find x (in any place).", ""])
-def test_what_states_no_one_type_states_none(text: str) -> None:
-    """Two types of one name contradict each other."""
+def test_docstring_without_one_type_states_none(text: str) -> None:
+    """Conflicting or invalid types in a docstring are ignored."""
     assert stated_types(inspect.cleandoc(text)) == {}
 
 
 @pytest.mark.parametrize("line", ["x (int: ", "x" * 50, "- `x` (", ":param x ", " ", "x : a"])
-def test_a_long_docstring_is_read_once(line: str) -> None:
-    """However long a text is, and whatever it begins and does not end, it is looked through once."""
+def test_long_docstring_is_read_in_linear_time(line: str) -> None:
+    """A long docstring is read in linear time, also with unterminated constructs."""
     assert stated_types(line * 50_000) == {}
     assert stated_types(f"{line}\n" * 50_000).get("y") is None

@@ -34,20 +34,20 @@ def prompt(started: float) -> bool:
     return time.perf_counter() - started < LONG / 3
 
 
-def test_without_a_limit_a_function_runs_in_the_caller_s_thread() -> None:
-    """`timeout_seconds=None` costs no thread: the function runs where it is called."""
+def test_function_without_timeout_runs_in_the_caller_thread() -> None:
+    """With `timeout_seconds=None` a function runs in the thread of the caller."""
     assert execution.call(threading.get_ident, None) == threading.get_ident()
 
 
-def test_with_a_limit_a_function_runs_in_a_daemon_thread() -> None:
-    """A function with a time limit runs in a daemon thread, so that a hung one never keeps the interpreter alive."""
+def test_function_with_timeout_runs_in_a_daemon_thread() -> None:
+    """A function with a timeout runs in a daemon thread."""
     thread = execution.call(threading.current_thread, LONG)
     assert thread is not threading.current_thread()
     assert thread.daemon
 
 
-def test_a_thread_is_used_again_when_its_call_has_ended() -> None:
-    """Calls that follow each other share one thread; one that hangs keeps its own, and nobody waits for it."""
+def test_thread_is_reused_after_its_call_has_ended() -> None:
+    """Consecutive calls share one thread; a call that hangs does not block the next one."""
     release = threading.Event()
     first = execution.call(threading.get_ident, LONG)
     assert execution.call(threading.get_ident, LONG) == first
@@ -57,8 +57,8 @@ def test_a_thread_is_used_again_when_its_call_has_ended() -> None:
     release.set()
 
 
-def test_a_waiting_thread_holds_nothing_of_its_last_call() -> None:
-    """What a call was given is let go when it has ended, although its thread lives on."""
+def test_idle_thread_releases_arguments_of_last_call() -> None:
+    """The arguments of a call are released when it has ended, although its thread lives on."""
 
     class Held:
         """Something that can be watched."""
@@ -71,8 +71,8 @@ def test_a_waiting_thread_holds_nothing_of_its_last_call() -> None:
     assert gone() is None
 
 
-def test_a_thread_without_work_ends() -> None:
-    """A thread that nobody has needed for a while ends, unless work is on its way to it just then."""
+def test_idle_thread_exits() -> None:
+    """A thread that has been idle for a while exits, unless a new call is already on its way."""
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
     idle: list[queue.SimpleQueue[Any]] = []
     done: list[str] = []
@@ -86,8 +86,8 @@ def test_a_thread_without_work_ends() -> None:
 
 
 @pytest.mark.parametrize("timeout_seconds", [None, LONG])
-def test_context_variables_are_the_caller_s(timeout_seconds: float | None) -> None:
-    """A function sees the caller's context variables, wherever it runs."""
+def test_context_variables_are_inherited(timeout_seconds: float | None) -> None:
+    """A function has the context variables of its caller in any thread."""
     language.set("vi")
     assert execution.call(language.get, timeout_seconds) == "vi"
     assert asyncio.run(execution.acall(language.get, timeout_seconds)) == "vi"
@@ -100,8 +100,8 @@ def test_context_variables_are_the_caller_s(timeout_seconds: float | None) -> No
 
 @pytest.mark.for_each("timeout_seconds", [None, LONG])
 @pytest.mark.for_each("error", [ValueError("no"), TimeoutError("mine"), KeyboardInterrupt(), SystemExit(3)])
-def test_what_a_function_raises_is_raised_at_the_caller(error: BaseException, timeout_seconds: float | None) -> None:
-    """Whatever a function raises, a TimeoutError of its own included, arrives as it is."""
+def test_exception_is_raised_in_the_caller(error: BaseException, timeout_seconds: float | None) -> None:
+    """Any exception of a function, including its own TimeoutError, is raised unchanged."""
 
     def fail() -> None:
         raise error
@@ -122,8 +122,8 @@ def test_what_a_function_raises_is_raised_at_the_caller(error: BaseException, ti
     assert execution.call(_one, LONG, is_async=True) == 1
 
 
-def test_a_hung_function_is_left_behind_and_that_is_said() -> None:
-    """A sync function cannot be stopped: at its timeout the caller goes on, and the error says so honestly."""
+def test_hung_function_raises_a_timeout() -> None:
+    """A sync function that exceeds its timeout raises an error which says that its thread still runs."""
     release = threading.Event()
     started = time.perf_counter()
     with pytest.raises(ToolTimeout, match=r"within 0\.05 seconds; its thread could not be stopped"):
@@ -134,8 +134,8 @@ def test_a_hung_function_is_left_behind_and_that_is_said() -> None:
     release.set()
 
 
-def test_a_huge_limit_is_as_good_as_none() -> None:
-    """A limit beyond what the system can wait for is cut to the longest wait, not refused."""
+def test_huge_timeout_is_accepted() -> None:
+    """A timeout beyond the maximum of the system is reduced to the maximum."""
     assert execution.call(lambda: 1, 1e300) == 1
     assert execution.call(_one, 1e300, is_async=True) == 1
 
@@ -150,7 +150,7 @@ def _handed_out() -> Coroutine[None, None, int]:
 
 
 def test_a_hung_function_does_not_keep_the_interpreter_alive() -> None:
-    """A program ends although a tool of it still hangs in a thread, and an event loop still runs in the background."""
+    """The interpreter exits while a function hangs in a thread and the background loop runs."""
     code = (
         "import asyncio, time\n"
         "from agentkit.tooling import execution\n"
@@ -188,8 +188,8 @@ def test_an_async_function_is_cancelled_at_its_timeout() -> None:
     assert seen == ["cleaned up", "cleaned up"]
 
 
-def test_a_coroutine_that_refuses_to_be_cancelled_is_given_up() -> None:
-    """A coroutine that swallows its cancellation is left behind after a moment, and the error says so."""
+def test_coroutine_that_ignores_cancellation_is_abandoned() -> None:
+    """A coroutine that suppresses its cancellation is abandoned, and the error says so."""
 
     async def stubborn() -> None:
         for _ in range(3):
@@ -202,8 +202,8 @@ def test_a_coroutine_that_refuses_to_be_cancelled_is_given_up() -> None:
     assert prompt(started)
 
 
-def test_a_coroutine_that_fails_while_it_is_cancelled_has_still_timed_out() -> None:
-    """What a coroutine raises while it cleans up after its timeout does not hide the timeout."""
+def test_error_during_cancellation_does_not_hide_timeout() -> None:
+    """An exception raised by a coroutine during its cancellation does not hide the timeout."""
 
     async def clumsy() -> None:
         try:
@@ -215,8 +215,8 @@ def test_a_coroutine_that_fails_while_it_is_cancelled_has_still_timed_out() -> N
         execution.call(clumsy, 0.05, is_async=True)
 
 
-def test_a_coroutine_that_blocks_the_background_loop_is_left_behind_with_its_loop() -> None:
-    """A coroutine that never awaits cannot be cancelled; the next one gets a fresh event loop."""
+def test_blocked_background_loop_is_replaced() -> None:
+    """A coroutine that blocks its event loop is abandoned, and the next one gets a new loop."""
     release = threading.Event()
 
     async def block() -> None:
@@ -231,7 +231,7 @@ def test_a_coroutine_that_blocks_the_background_loop_is_left_behind_with_its_loo
 
 
 def test_coroutines_share_one_background_loop_across_calls() -> None:
-    """Async clients bound to an event loop keep working: every call from sync code runs on the same loop."""
+    """All coroutines called from sync code run on the same event loop."""
 
     async def loop() -> asyncio.AbstractEventLoop:
         return asyncio.get_running_loop()
@@ -240,8 +240,8 @@ def test_coroutines_share_one_background_loop_across_calls() -> None:
     assert execution.call(loop, None, is_async=True) is first
 
 
-def test_the_background_loop_survives_a_task_that_ends_the_program() -> None:
-    """A SystemExit in a task that a coroutine started reaches that coroutine, and the event loop goes on."""
+def test_background_loop_survives_system_exit() -> None:
+    """A SystemExit in a task reaches the awaiting coroutine, and the event loop continues."""
 
     async def leave() -> None:
         raise SystemExit(3)
@@ -255,8 +255,8 @@ def test_the_background_loop_survives_a_task_that_ends_the_program() -> None:
     assert execution.call(_one, LONG, is_async=True) == 1
 
 
-def test_many_threads_that_start_the_background_loop_at_once_share_it() -> None:
-    """Threads that race for the first coroutine all end up on one event loop."""
+def test_concurrent_threads_share_one_background_loop() -> None:
+    """Threads that start the background loop at the same time share one event loop."""
     code = (
         "import asyncio, sys, threading\n"
         "from agentkit.tooling import execution\n"
@@ -277,7 +277,7 @@ def test_many_threads_that_start_the_background_loop_at_once_share_it() -> None:
 
 
 def test_an_async_function_can_be_called_inside_a_running_loop() -> None:
-    """In a notebook a loop is running already: sync code there can still call an async tool."""
+    """Sync code inside a running event loop can call an async function."""
 
     async def notebook() -> int:
         return int(execution.call(_one, LONG, is_async=True))
@@ -297,14 +297,14 @@ def test_an_async_function_can_call_another_one_from_sync_code_however_deep() ->
 
 
 def test_a_function_that_returns_an_awaitable_is_awaited() -> None:
-    """A plain function that hands out a coroutine gives the coroutine's value, not its text."""
+    """A plain function that returns a coroutine returns the value of the coroutine."""
     assert execution.call(_handed_out, LONG) == 1
     assert execution.call(_handed_out, None) == 1
     assert asyncio.run(execution.acall(_handed_out, LONG)) == 1
 
 
-def test_under_an_event_loop_sync_functions_run_side_by_side() -> None:
-    """However many functions are started together, none waits for another: here each waits for all of them."""
+def test_sync_functions_run_concurrently() -> None:
+    """Sync functions started in one event loop run concurrently."""
     meeting = threading.Barrier(24, timeout=LONG)
 
     async def all_at_once() -> list[Any]:
@@ -314,7 +314,7 @@ def test_under_an_event_loop_sync_functions_run_side_by_side() -> None:
 
 
 def test_a_sync_function_does_not_block_the_event_loop() -> None:
-    """While a sync function runs, the event loop goes on."""
+    """The event loop keeps running while a sync function runs."""
     ticked = threading.Event()
 
     async def tick() -> None:
@@ -330,7 +330,7 @@ def test_a_sync_function_does_not_block_the_event_loop() -> None:
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_cancelling_the_caller_is_prompt(*, is_async: bool) -> None:
-    """Whoever awaits a tool can be cancelled at once: a coroutine is cancelled with it, a thread is left behind."""
+    """Cancelling the caller returns immediately; a coroutine is cancelled, a thread is abandoned."""
     release = threading.Event()
     ended: list[str] = []
 
@@ -371,7 +371,7 @@ def test_a_thread_that_ends_after_its_event_loop_is_closed_does_no_harm() -> Non
 
 
 def test_interrupting_the_caller_cancels_the_coroutine() -> None:
-    """When the thread that waits for a coroutine is interrupted, the coroutine is cancelled, not forgotten."""
+    """An interrupt of the waiting thread cancels the coroutine."""
     code = (
         "import asyncio, signal, threading, time\n"
         "from agentkit.tooling import execution\n"
@@ -392,8 +392,8 @@ def test_interrupting_the_caller_cancels_the_coroutine() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_forked_child_starts_a_background_loop_of_its_own() -> None:
-    """After a fork the parent's event loop is dead in the child, which therefore starts one of its own."""
+def test_forked_child_starts_a_new_background_loop() -> None:
+    """A forked child process starts a new background event loop."""
     assert execution.call(_one, LONG, is_async=True) == 1
     with multiprocessing.get_context("fork").Pool(1) as pool:
         assert pool.apply_async(execution.call, (_one, LONG), {"is_async": True}).get(LONG) == 1
@@ -444,7 +444,7 @@ async def count_slowly(stop: int) -> AsyncIterator[int]:
 
 
 async def hand_out(values: Any) -> Any:
-    """Give what was given."""
+    """Return the given values."""
     return values
 
 
@@ -459,23 +459,23 @@ async def hand_out(values: Any) -> Any:
         (lambda: hand_out(count_slowly(3)), True),
     ],
 )
-def test_what_is_yielded_comes_as_a_list(function: Any, *, is_async: bool) -> None:
-    """Values that come one by one are taken within the time limit, and given together."""
+def test_yielded_values_are_returned_as_a_list(function: Any, *, is_async: bool) -> None:
+    """The values that a generator yields are returned as a list."""
     for seconds in (None, LONG):
         assert execution.call(function, seconds, is_async=is_async) == [0, 1, 2]
         assert asyncio.run(execution.acall(function, seconds, is_async=is_async)) == [0, 1, 2]
 
 
-def test_an_open_file_is_not_read(tmp_path: Path) -> None:
-    """A file gives its lines one by one, but is more than these."""
+def test_open_file_is_returned_unread(tmp_path: Path) -> None:
+    """An open file is returned as a file instead of a list of its lines."""
     place = tmp_path / "a.txt"
     place.write_text("a\nb\n", "utf-8")
     with execution.call(place.open, LONG) as file:
         assert file.read() == "a\nb\n"
 
 
-def test_who_never_stops_yielding_is_stopped() -> None:
-    """Of endless values the first 100,000 are given."""
+def test_endless_generator_is_stopped() -> None:
+    """An endless generator is stopped after 100,000 values."""
 
     async def endless() -> AsyncIterator[int]:
         while True:
@@ -490,8 +490,8 @@ def test_who_never_stops_yielding_is_stopped() -> None:
     ["x" * 1_000_000, b"x" * 1_000_000, {"text": "x" * 999_992}, ("x" * 999_992,), [0] * 125_000],
     ids=["text", "bytes", "dictionary", "tuple", "list"],
 )
-def test_who_yields_long_texts_is_stopped_earlier(value: Any) -> None:
-    """Of long values the first 50 MB are given; the generator is closed then, so that it puts away what it opened."""
+def test_generator_of_long_values_is_stopped_and_closed(value: Any) -> None:
+    """A generator is closed after it has yielded 50 MB of values."""
     closed: list[str] = []
 
     def endless() -> Iterator[Any]:
@@ -516,8 +516,8 @@ def test_who_yields_long_texts_is_stopped_earlier(value: Any) -> None:
 
 
 @pytest.mark.parametrize("is_awaited", [False, True])
-def test_a_generator_is_closed_when_nobody_waits_for_it_any_more(*, is_awaited: bool) -> None:
-    """After the timeout no more values are asked for: the generator is closed at the next, and its thread is free."""
+def test_generator_is_closed_after_timeout(*, is_awaited: bool) -> None:
+    """A generator whose call has timed out is closed at its next value, and its thread is released."""
     release, closed = threading.Event(), threading.Event()
     given: list[int] = []
 
@@ -538,8 +538,8 @@ def test_a_generator_is_closed_when_nobody_waits_for_it_any_more(*, is_awaited: 
     assert given == [0]
 
 
-def test_an_asynchronous_generator_that_blocks_is_closed_when_nobody_waits_for_it_any_more() -> None:
-    """One that never lets its event loop go on cannot be cancelled, but is asked for no more values either."""
+def test_blocking_async_generator_is_closed_after_timeout() -> None:
+    """An async generator that blocks its event loop is closed at its next value after a timeout."""
     release, closed = threading.Event(), threading.Event()
 
     async def slow() -> AsyncIterator[int]:
@@ -556,8 +556,8 @@ def test_an_asynchronous_generator_that_blocks_is_closed_when_nobody_waits_for_i
     assert closed.wait(LONG)
 
 
-def test_what_a_generator_raises_is_raised_at_the_caller() -> None:
-    """Values that came before are not told: the call has failed."""
+def test_generator_error_is_raised_in_the_caller() -> None:
+    """An exception of a generator is raised in the caller, and earlier values are discarded."""
 
     def failing() -> Iterator[int]:
         yield 1
@@ -567,8 +567,8 @@ def test_what_a_generator_raises_is_raised_at_the_caller() -> None:
         execution.call(failing, LONG)
 
 
-def test_what_comes_one_by_one_need_not_be_a_generator() -> None:
-    """Any asynchronous iterator is taken; one that cannot be closed is just left."""
+def test_async_iterator_without_close_is_accepted() -> None:
+    """Any async iterator is accepted, also one that cannot be closed."""
 
     class Countdown:
         """Three, two, one."""

@@ -82,13 +82,13 @@ def test_schemas_that_others_write_otherwise_are_read(schema: Any, read: Any) ->
     assert usual(schema) == read
 
 
-def test_what_is_usual_already_stays_as_it_is() -> None:
-    """A JSON schema is not changed."""
+def test_standard_schema_is_unchanged() -> None:
+    """A schema that is already in the standard form is returned unchanged."""
     assert usual(CLOSED_POINT) == CLOSED_POINT
 
 
-def test_properties_that_stand_where_keywords_should_are_refused() -> None:
-    """A dictionary of parameters is no schema: nobody would see them."""
+def test_properties_in_place_of_keywords_are_rejected() -> None:
+    """A dictionary of parameters in place of a schema raises an error."""
     with pytest.raises(TypeError, match=r"'city' is not a keyword of JSON Schema: write {'properties': {'city': ...}}"):
         refuse_what_is_around({"city": {"type": "string"}})
     for schema in (
@@ -102,8 +102,8 @@ def test_properties_that_stand_where_keywords_should_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["parameters", "inputSchema", "input_schema"])
-def test_a_whole_definition_is_no_schema(name: str) -> None:
-    """Who gives all that describes a tool is told which part of it is the schema."""
+def test_tool_definition_is_rejected(name: str) -> None:
+    """A whole tool definition raises an error that says which part is the schema."""
     definition = {"name": "ask", "description": "Ask.", name: CLOSED_POINT}
     for given in (definition, {"type": "function", "function": definition}):
         with pytest.raises(TypeError, match=f"it is a tool definition: pass its '{name}'"):
@@ -119,8 +119,8 @@ def test_a_whole_definition_is_no_schema(name: str) -> None:
         {"requestBody": {"content": {"application/json": {"schema": CLOSED_POINT}}}},
     ],
 )
-def test_an_operation_is_no_schema(operation: Any) -> None:
-    """What an OpenAPI document says of an operation would be a tool without parameters, and is told."""
+def test_openapi_operation_is_rejected(operation: Any) -> None:
+    """An OpenAPI operation raises an error that asks for the schema of its body."""
     with pytest.raises(TypeError, match="it is an operation of an API: give the schema of its body"):
         refuse_what_is_around(operation)
 
@@ -128,8 +128,8 @@ def test_an_operation_is_no_schema(operation: Any) -> None:
 @pytest.mark.parametrize(
     "around", [{}, {"items": {}}, {"anyOf": [{}]}, {"$defs": {"a": {}}}, {"definitions": {"a": {}}}]
 )
-def test_what_a_schema_refers_to_must_be_in_it(around: Any) -> None:
-    """A reference to the document that a schema was taken out of is told, as deep as it stands; others are let be."""
+def test_unresolved_reference_is_rejected(around: Any) -> None:
+    """A reference to a definition outside the schema raises an error at any depth."""
     lost = {"$ref": "#/components/schemas/Pet"}
     text = json.dumps({"properties": {"pet": around}}).replace("{}", json.dumps(lost))
     with pytest.raises(
@@ -160,8 +160,8 @@ def test_the_type_of_a_value_is_known(value: object, kind: str) -> None:
     assert kind_of(value) == kind
 
 
-def test_choices_are_taken_once_in_their_order() -> None:
-    """Of choices that are the same one is kept, however many there are; others stay apart, as 1 and true do."""
+def test_duplicate_choices_are_removed() -> None:
+    """Duplicate enum values are removed and the order is preserved; 1 and true remain distinct."""
     choices = [3, "3", 1, True, 1.0, [2], [2], *range(50_000)]
     kept = usual({"type": ["integer", "number", "boolean", "array"], "enum": choices})["enum"]
     assert repr(kept[:5]) == "[3, 1, True, 1.0, [2]]"

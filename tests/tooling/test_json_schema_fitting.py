@@ -79,7 +79,7 @@ SCHEMA: dict[str, Any] = {
     ],
 )
 def test_arguments_are_checked_against_a_given_schema(given: dict[str, Any], checked: dict[str, Any]) -> None:
-    """What fits a schema passes, with text and numbers put into the one type the schema names."""
+    """Valid arguments are accepted, with strings and numbers converted to the type in the schema."""
     assert checked_against(SCHEMA, given, "demo") == {"text": str(given["text"]), **checked}
 
 
@@ -118,15 +118,15 @@ def test_arguments_are_checked_against_a_given_schema(given: dict[str, Any], che
         ({"text": "a", "free": [1]}, "Argument 'free' should be text or an object; got [1]."),
     ],
 )
-def test_what_does_not_fit_a_given_schema_is_explained(given: dict[str, Any], told: str) -> None:
-    """What does not fit is named, with what was expected."""
+def test_invalid_arguments_are_explained(given: dict[str, Any], told: str) -> None:
+    """The error names the arguments that do not match the schema and states what was expected."""
     with pytest.raises(BadArguments) as caught:
         checked_against(SCHEMA, given, "demo")
     assert str(caught.value) == told
 
 
-def test_the_names_that_a_schema_lists_are_all_unless_it_says_otherwise() -> None:
-    """An argument that nobody has described would reach a function that does not know it."""
+def test_undescribed_arguments_are_rejected_by_default() -> None:
+    """An argument that the schema does not describe is rejected unless the schema allows it."""
     text = {"properties": {"text": {"type": "string"}}}
     with pytest.raises(BadArguments, match=r"demo has no parameter 'extra'; its parameters are text\."):
         checked_against(text, {"text": "a", "extra": 1}, "demo")
@@ -137,15 +137,15 @@ def test_the_names_that_a_schema_lists_are_all_unless_it_says_otherwise() -> Non
         checked_against({"properties": {}}, {"extra": 1}, "demo")
 
 
-def test_a_condition_on_all_arguments_is_told_of_them() -> None:
-    """What is wrong with no argument of its own is said of the arguments."""
+def test_condition_on_all_arguments() -> None:
+    """The error of a condition on the whole object refers to the arguments."""
     schema = {"properties": {"a": {}}, "anyOf": [{"type": "object", "enum": [{"a": 1}]}]}
     with pytest.raises(BadArguments, match=r"The arguments should be "):
         checked_against(schema, {"a": 2}, "demo")
 
 
-def test_arguments_that_nest_too_deeply_are_refused() -> None:
-    """A value that is deeper than can be looked at is refused, not let through unseen."""
+def test_too_deeply_nested_arguments_are_rejected() -> None:
+    """A value that is nested too deeply to be checked is rejected."""
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
@@ -175,15 +175,15 @@ def chain(joining: Callable[[Any], Any], length: int) -> dict[str, Any]:
         chain(lambda part: {"allOf": [part, {"maximum": 1}, {"$ref": "#"}]}, 400),
     ],
 )
-def test_definitions_that_multiply_are_looked_at_once(schema: dict[str, Any]) -> None:
-    """Definitions that lead to one another in many ways, or far, neither multiply what is wrong nor break anything."""
+def test_nested_definitions_have_a_bounded_error(schema: dict[str, Any]) -> None:
+    """Definitions with many or long reference chains raise a bounded error."""
     with pytest.raises(BadArguments) as caught:
         checked_against(schema, {"a": 2}, "demo")
     assert len(str(caught.value)) < 1_100
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
-def test_what_json_cannot_write_is_no_number(value: float) -> None:
-    """A number that would be sent as null is none, since what is judged must be what arrives."""
+def test_non_finite_number_is_rejected(value: float) -> None:
+    """A number that JSON cannot represent is rejected."""
     with pytest.raises(BadArguments, match="should be a number"):
         checked_against({"properties": {"a": {"type": "number"}}}, {"a": value}, "demo")

@@ -18,16 +18,16 @@ def returning(value):
 
 
 @pytest.mark.for_each("mode", ["RGB", "RGBA", "L", "P", "1", "CMYK", "F", "YCbCr"])
-def test_a_picture_is_shown(mode):
-    """A Pillow image of any mode is shown to the model as PNG."""
+def test_pillow_image_is_sent_as_png(mode):
+    """A Pillow image of any mode is sent to the model as PNG."""
     result = returning(Picture.new(mode, (3, 2)))
     assert result.ok
     assert [type(image) for image in result.images] == [Image]
     assert result.content.startswith("[image 1: image/png")
 
 
-def test_pictures_inside_other_values():
-    """Pictures in lists and dictionaries are shown with the text around them."""
+def test_nested_images():
+    """Images in lists and dictionaries are sent with the surrounding text."""
     picture = Picture.new("RGB", (3, 2))
     result = returning({"page": [picture, "text"], "other": picture})
     assert len(result.images) == 2
@@ -85,7 +85,7 @@ class Teller:
 
     @functools.singledispatchmethod
     def tell(self, value: int | str) -> str:
-        """Tell a value."""
+        """Describe a value."""
         return f"something: {value}"
 
     @tell.register
@@ -111,7 +111,7 @@ def test_functions_that_dispatch_by_type(function, arguments, content):
 
 
 def test_an_empty_list_of_arguments():
-    """An empty list is no arguments for a tool without parameters, and an error for any other tool."""
+    """An empty list means no arguments for a tool without parameters, and fails for any other tool."""
     assert Tool(lambda: "now", "now", "Now.").invoke("[]").content == "now"
     assert Tool.from_schema("now", "Now.", {}, lambda: "now").invoke("[]").content == "now"
     assert not Tool(describe).invoke("[]").ok

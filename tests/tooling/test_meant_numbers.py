@@ -27,8 +27,8 @@ from agentkit.tooling.coercion import entries, number, numbers, whole
         ("9" * 500, None),
     ],
 )
-def test_a_number_may_be_written_in_groups_of_digits(text: str, written: str | None) -> None:
-    """Commas that group digits are left out; other signs beside a number may change what it means."""
+def test_grouped_digits_are_read_as_a_number(text: str, written: str | None) -> None:
+    """Commas that group digits are removed; a number with ambiguous commas or other symbols is rejected."""
     assert number(text) == written
 
 
@@ -57,7 +57,7 @@ def test_one_group_of_digits_is_read_where_a_whole_number_is_asked_for() -> None
     ],
 )
 def test_an_integer_is_exact(written: str, exact: int | None) -> None:
-    """No digit is lost however the number is written, and a few characters never make hundreds of digits."""
+    """An integer is converted without loss of digits, and short strings never expand to hundreds."""
     assert whole(written) == exact
 
 
@@ -91,8 +91,8 @@ def test_a_list_is_read_when_no_comma_may_belong_to_a_number(
     assert numbers(text, is_whole=True) == integers
 
 
-def test_a_list_of_numbers_is_told_from_one_number() -> None:
-    """`1,000` is one number to some and two to others, so it is no list; `1, 2` is."""
+def test_list_of_numbers_is_distinguished_from_a_number() -> None:
+    """`1,000` is ambiguous and not read as a list of numbers; `1, 2.5` is."""
     assert numbers("1, 2.5;-3,") == ["1", "2.5", "-3"]
     assert numbers("1,000") is None
     assert numbers("1, two") is None

@@ -49,16 +49,16 @@ def test_locations_become_paths(location, is_missing, expected):
         (("either", "a"), "null or a list"),
     ],
 )
-def test_what_is_missing_is_told_with_what_it_should_be(path, wanted):
-    """The schema says what a missing value should be, through lists, definitions and unions."""
+def test_missing_value_is_reported_with_its_type(path, wanted):
+    """The error states the type of a missing value inside lists, definitions and unions."""
     dotted = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)[1:]
     assert sentences([OutputError(path, "is missing", {})], SCHEMA, {}) == [
         f"{dotted!r} is missing; it should be {wanted}."
     ]
 
 
-def test_a_null_that_cannot_be_left_out_is_told_as_null():
-    """A null where something is required is told as what was given."""
+def test_required_null_is_reported_as_null():
+    """A null for a required value is reported as the given value."""
     told = sentences([OutputError(("day",), "is missing", {})], SCHEMA, {"day": None}, "result")
     assert told == ["'result.day' should be text in the form date; got null."]
 
@@ -69,8 +69,8 @@ def test_references_that_go_round_come_to_an_end():
     assert sentences([OutputError(("a",), "is missing", {})], schema, {}) == ["'a' is missing; it should be any value."]
 
 
-def test_of_a_union_the_nearest_type_is_told():
-    """Of types that went wrong inside, the one with the fewest faults is told; of others all that were tried."""
+def test_union_error_reports_the_closest_type():
+    """The error of a union reports the member with the fewest problems, or else all members."""
     point = ("pet",)
     faults = [
         OutputError(("pet", "name"), "is missing", {}, ((point, "Cat"),)),

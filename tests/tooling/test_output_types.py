@@ -246,15 +246,15 @@ def test_values_are_stored_as_text(kind, text, value):
     assert output.parse(output.encode(value)) == value
 
 
-def test_not_a_number_is_kept():
-    """A float that is no number survives being stored."""
+def test_nan_round_trips():
+    """NaN is preserved when a value is encoded and parsed again."""
     output = OutputType.of(list[float])
     assert str(output.parse(output.encode(output.parse("[NaN]")))) == "[nan]"
 
 
 @pytest.mark.for_each(("kind", "text", "told"), WRONG, ids=named)
 def test_wrong_answers(kind, text, told):
-    """The error says where, what was expected and what came; all at once, and nothing that does not help a model."""
+    """The error lists each invalid place with the expected type, without references to pydantic."""
     with pytest.raises(BadResponse) as caught:
         OutputType.of(kind).parse(text)
     assert str(caught.value).startswith(told)
@@ -262,8 +262,8 @@ def test_wrong_answers(kind, text, told):
     assert "http" not in str(caught.value)
 
 
-def test_many_faults_are_told_within_bounds():
-    """The first five faults are told, and how many more there are."""
+def test_many_errors_are_truncated():
+    """The error lists the first five problems and the number of the remaining ones."""
     with pytest.raises(BadResponse, match=r"^'\[0\]' .* And 95 more\.$"):
         OutputType.of(list[int]).parse(json.dumps(["x"] * 100))
 
@@ -298,21 +298,21 @@ def contains(whole: Any, part: Any) -> bool:
 
 @pytest.mark.for_each(("kind", "name", "is_strict", "part"), SCHEMAS, ids=named)
 def test_schemas_are_objects(kind, name, is_strict, part):
-    """What a server is asked to enforce is an object, in strict form when there is one, under a name it allows."""
+    """The schema is an object with a valid name, and strict where possible."""
     schema = OutputType.of(kind).schema
     assert (schema.name, schema.strict, schema.schema["type"]) == (name, is_strict, "object")
     assert contains(schema.schema, part)
 
 
 def test_recursive_types_refer_to_themselves():
-    """A type that holds itself has its definition beside the wrapper."""
+    """The definition of a recursive type is stored at the top level of the schema."""
     wrapped = OutputType.of(list[Node]).schema.schema
     assert wrapped["properties"]["result"]["items"] == {"$ref": "#/$defs/Node"}
     assert wrapped["$defs"].keys() == OutputType.of(Node).schema.schema["$defs"].keys() == {"Node"}
 
 
-def test_what_a_model_may_be_told():
-    """For providers that enforce nothing there is an instruction, and a tool whose arguments are the answer."""
+def test_instruction_and_tool_without_native_schema():
+    """A provider without structured output gets an instruction or a tool with the same schema."""
     output = OutputType.of(Item)
     assert output.instruction.startswith("Answer with JSON only")
     assert json.loads(output.instruction.partition("\n")[2]) == output.schema.schema
@@ -322,14 +322,14 @@ def test_what_a_model_may_be_told():
 
 
 def test_plain_text_has_no_schema():
-    """A bare `str` is any text: there is no schema and no instruction."""
+    """`str` has no schema and no instruction, and returns any text unchanged."""
     output = OutputType.of(str)
     assert (output.schema, output.instruction, output.parse(" Hi "), output.encode("Hi")) == (None, "", " Hi ", "Hi")
     assert (output.growing().feed("Hi"), output.growing().feed("")) == ("Hi", None)
 
 
-def test_a_type_is_read_once():
-    """All users of a type share one object, also when they write the type anew."""
+def test_output_type_is_cached():
+    """Equal hashable types return the same OutputType object."""
     assert OutputType.of(list[Item]) is OutputType.of(list[Item])
     assert repr(OutputType.of(list[Item])) == "OutputType(list_of_Item)"
     apart = Annotated[int, {"not": "hashable"}]
@@ -353,8 +353,8 @@ IMPOSSIBLE = [
 
 
 @pytest.mark.for_each(("kind", "why"), IMPOSSIBLE)
-def test_what_is_no_type_is_refused(kind, why):
-    """What cannot be the type of an answer is refused at once, with what to use instead."""
+def test_unsupported_type_is_rejected(kind, why):
+    """An unsupported output type raises an error that suggests supported types."""
     with pytest.raises(ConfigError, match=why) as caught:
         OutputType.of(kind)
     assert "use pydantic models, dataclasses" in str(caught.value)
@@ -374,12 +374,12 @@ PARTS = [
 
 @pytest.mark.for_each(("kind", "text", "value"), PARTS, ids=named)
 def test_partial_answers(kind, text, value):
-    """Of a half-written answer the keys and entries so far are told, as plain values without the wrapper."""
+    """An incomplete answer returns the keys and entries received so far as plain values."""
     assert OutputType.of(kind).growing().feed(text) == value
 
 
-def test_answers_grow():
-    """While an answer is streamed, each piece gives what is known by then, and no later one changes it."""
+def test_streamed_answer_grows():
+    """Each piece of a streamed answer returns a new value and does not change earlier ones."""
     growing = OutputType.of(Invoice).growing()
     seen = [growing.feed(BILL[place : place + 12]) for place in range(0, len(BILL), 12)]
     assert seen[:3] == [{"number": ""}, {"number": "A1"}, {"number": "A1", "items": [{}]}]
@@ -389,8 +389,8 @@ def test_answers_grow():
 
 
 @pytest.mark.parametrize(("kind", "text"), [(list[int], "[1" + ", 23" * 30_000 + "]"), (str, "words " * 20_000)])
-def test_a_long_answer_is_told_less_often(kind, text):
-    """Of a long answer the parts that are told add up to a bounded multiple of its length; the last is the whole."""
+def test_long_answer_is_reported_less_often(kind, text):
+    """The total size of the partial values of a long answer is bounded; the last one is complete."""
     growing = OutputType.of(kind).growing()
     told = [value for start in range(0, len(text), 4) if (value := growing.feed(text[start : start + 4])) is not None]
     whole = json.loads(text) if kind is not str else text

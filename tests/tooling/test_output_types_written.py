@@ -36,8 +36,8 @@ def test_values_are_found(text, values):
     assert (list(found.values), found.fault) == (values, None)
 
 
-def test_the_last_values_are_kept():
-    """Of very many values only the last ten are looked at."""
+def test_only_the_last_values_are_read():
+    """Only the last ten JSON values of a text are returned."""
     assert [value["a"] for value in read("".join(f'{{"a": {number}}} ' for number in range(30))).values] == [
         *range(20, 30)
     ]
@@ -57,15 +57,15 @@ def test_the_last_values_are_kept():
         ('{"a": ' + "9" * 5_000 + "}", "A number in the JSON has too many digits."),
     ],
 )
-def test_broken_json_is_told(text, fault):
-    """What is meant as JSON and is none is told with its place; nothing is taken from inside it."""
+def test_invalid_json_is_reported(text, fault):
+    """Invalid JSON is reported with its position, and no values inside it are returned."""
     found = read(text)
     assert found.values == ()
     assert found.fault.startswith(fault)
 
 
-def test_the_bare_text_is_kept():
-    """What is no JSON may be the answer itself."""
+def test_text_without_json_is_returned():
+    """A text without JSON is returned without its code fence."""
     assert read("```\n yes \n```") == JSONCandidates("yes")
 
 
@@ -96,6 +96,6 @@ def test_a_hostile_text_is_read_in_one_go(text, values):
     assert list(read(text).values) == values
 
 
-def test_the_place_of_a_fault_is_that_in_the_whole_answer():
-    """The place of what is wrong is counted from the beginning of the answer."""
+def test_error_position_in_the_whole_answer():
+    """The position of an error is counted from the beginning of the answer."""
     assert "at character 10, near" in read("See {a}: {'a': 1}").fault

@@ -33,13 +33,13 @@ class Careless(pydantic.BaseModel):
         return {1: 1}[value]
 
 
-def test_nulls_that_mean_nothing_count_as_left_out():
-    """Strict mode makes a model say null for what it leaves out; where null is a value of its own it stays."""
+def test_null_for_optional_field_uses_the_default():
+    """A null is replaced by the default of the field unless the field allows null."""
     assert Validator(Order).check({"Size": None, "note": None}) == Order(Size=3, note=None)
 
 
-def test_aliases_and_computed_fields_survive_being_stored():
-    """A value is stored under the names that it is read by, and what is computed is computed again."""
+def test_aliases_and_computed_fields_round_trip():
+    """Values are encoded under their aliases, and computed fields do not prevent parsing."""
     order = Order(Size=5)
     assert Validator(Order).encode(order) == {"Size": 5, "note": "none"}
     assert Validator(Order).check(Validator(Order).encode(order)) == order
@@ -50,8 +50,8 @@ def test_half_characters_are_replaced():
     assert OutputType.of(list[str]).parse('["a\\ud83d"]') == ["a?"]
 
 
-def test_what_validators_raise_is_told():
-    """A validator that fails by itself gives a sentence, and nothing escapes."""
+def test_validator_exception_is_reported():
+    """Any exception raised by a validator is reported as an error of the answer."""
     with pytest.raises(OutputMismatch) as caught:
         Validator(Careless).check({"size": 7})
     assert [fault.what for fault in caught.value.faults] == ["could not be checked (KeyError: 7)"]
@@ -59,7 +59,7 @@ def test_what_validators_raise_is_told():
         OutputType.of(Careless).parse('{"size": 7}')
 
 
-def test_the_schema_refers_to_definitions_only_where_it_must():
-    """A schema is written out; a type without a name of its own has no definitions."""
+def test_schema_is_inlined_where_possible():
+    """The schema contains its types inline instead of as references where possible."""
     assert Validator(list[Order]).schema["items"]["properties"].keys() == {"Size", "note"}
     assert Validator(int).schema == {"type": "integer"}

@@ -17,7 +17,7 @@ WHOLE = st.lists(VALUES) | st.dictionaries(st.text(), VALUES)
 
 
 def grown(*pieces, **options):
-    """What is known after each piece."""
+    """Return the value known after each piece."""
     growing = GrowingJSON(**options)
     seen = []
     for piece in pieces:
@@ -84,8 +84,8 @@ def test_single_characters_give_the_same_value(value):
         ("[1, 2, ]", [1, 2]),
     ],
 )
-def test_what_is_told_of_a_beginning(text, value):
-    """Keys come with their values, texts grow, numbers and words wait until they are whole."""
+def test_partial_value_of_incomplete_json(text, value):
+    """Keys appear with their values, strings grow, and numbers and literals wait until complete."""
     (seen,) = grown(text)
     assert seen == value or str(seen) == "{'a': nan, 'b': None}"
 
@@ -104,8 +104,8 @@ def test_what_is_told_of_a_beginning(text, value):
         ('{"a": 1, "b": :}', {"a": 1}),
     ],
 )
-def test_reading_ends_where_it_is_no_json(text, value):
-    """From what is no JSON on nothing more is read, and what was read stays."""
+def test_parsing_stops_at_invalid_json(text, value):
+    """Parsing stops at invalid JSON, and the value parsed before it is returned."""
     assert grown(text, '{"more": 1}') == [value, value]
 
 
@@ -115,14 +115,14 @@ def test_brackets_of_prose_are_passed_over():
     assert grown('Of [1] and [2]: {"a": 1}', opening="{") == [{"a": 1}]
 
 
-def test_what_was_told_does_not_change():
-    """A value that was taken stays as it was when more comes."""
+def test_returned_value_does_not_change():
+    """A returned value does not change when more text is parsed."""
     first, second = grown('{"a": [1, {"b": "c', 'd"}, 2]')
     assert (first, second) == ({"a": [1, {"b": "c"}]}, {"a": [1, {"b": "cd"}, 2]})
 
 
-def test_a_deep_text_is_no_danger():
-    """Reading ends at two hundred levels, deeper than any type is read."""
+def test_nesting_depth_is_limited():
+    """Parsing stops at a nesting depth of two hundred."""
     (value,) = grown("[" * 100_000)
     for _ in range(199):
         (value,) = value
@@ -130,8 +130,8 @@ def test_a_deep_text_is_no_danger():
     assert grown('{"a": 1, "b": ' + "[" * 200 + "]" * 200 + "}", ', "c": 2}')[-1]["a"] == 1
 
 
-def test_a_number_that_never_ends_is_none():
-    """A number with more digits than Python reads ends the reading, so that no piece is looked at again and again."""
+def test_too_long_number_stops_parsing():
+    """A number with more digits than Python converts stops the parsing."""
     assert grown('{"a": 1, "b": ', "9" * 6_000, ', "c": 3}')[-1] == {"a": 1}
 
 

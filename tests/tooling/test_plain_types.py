@@ -138,7 +138,7 @@ def parameters(hint: Any, default: Any = ...) -> FunctionParameters:
 
 
 def checked(found: FunctionParameters, arguments: dict[str, Any]) -> Any:
-    """What the arguments become: the value and the types in it, or the error."""
+    """Return the value and its representation, or the error message."""
     try:
         value = found.check(arguments)["value"]
     except BadArguments as error:
@@ -147,8 +147,8 @@ def checked(found: FunctionParameters, arguments: dict[str, Any]) -> Any:
 
 
 @pytest.mark.for_each("hint", PLAIN_HINTS, ids=str)
-def test_a_plain_annotation_is_read_as_pydantic_reads_it(hint: Any) -> None:
-    """With and without pydantic a plain annotation has the same schema and gives the same values and errors."""
+def test_plain_annotation_agrees_with_pydantic(hint: Any) -> None:
+    """A plain annotation has the same schema, values and errors with and without pydantic."""
     assert plain(hint) is not None
     for default in (..., None, "a", 7, 1.5, True, Urgency.HIGH):
         quick, thorough = parameters(hint, default), parameters(Annotated[hint, Field()], default)
@@ -161,12 +161,12 @@ def test_a_plain_annotation_is_read_as_pydantic_reads_it(hint: Any) -> None:
 
 @pytest.mark.for_each("hint", RICH_HINTS, ids=str)
 def test_other_annotations_are_left_to_pydantic(hint: Any) -> None:
-    """What is not plain is not guessed at."""
+    """An annotation that is not a plain type returns None and is handled by pydantic."""
     assert plain(hint) is None
 
 
 def test_only_scalars_are_plain_defaults() -> None:
-    """A default that JSON writes as it is can stand in a schema; anything else is left to pydantic."""
+    """Only scalar defaults, and members of the annotated enum, are plain defaults."""
     assert all(map(is_plain_default, ("", 1, 1.5, True, None)))
     assert not any(map(is_plain_default, ([], {}, object(), b"", Urgency.LOW)))
     assert is_plain_default(Urgency.LOW, Urgency)

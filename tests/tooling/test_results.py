@@ -66,15 +66,15 @@ def test_a_failure_that_was_cut_stays_a_failure() -> None:
     assert returned("demo", {"error": "e", "output": "x" * 500}, 200).status == "failed"
 
 
-def test_a_failure_is_told_as_json() -> None:
-    """A call that came to nothing is told as JSON with the error and the tool's name."""
+def test_failure_is_reported_as_json() -> None:
+    """The content of a failed call is JSON with the error and the tool name."""
     result = failure("demo", 'no "quotes"', "failed", DENIED)
     assert json.loads(result.content) == {"error": 'no "quotes"', "tool": "demo"}
     assert (result.status, result.error, result.decision, result.value) == ("failed", 'no "quotes"', DENIED, None)
 
 
 def test_a_failure_is_bounded_and_can_be_encoded() -> None:
-    """An error text of any length and with any characters is told within bounds."""
+    """A long error with lone surrogates is truncated and can be encoded."""
     result = failure("demo\ud800", "x\ud800" * 10**6, "failed")
     assert len(result.content) < 2_500
     result.content.encode()
@@ -95,14 +95,14 @@ def test_a_failure_is_bounded_and_can_be_encoded() -> None:
         (ExceptionGroup("many", [ValueError("a")]), "failed", "ExceptionGroup: many (1 sub-exception)"),
     ],
 )
-def test_an_exception_is_told_in_words(error: Exception, status: Status, text: str) -> None:
-    """What a function raised is told as type and message, without a traceback; a timeout and a denial by status."""
+def test_exception_is_reported_without_traceback(error: Exception, status: Status, text: str) -> None:
+    """An exception is reported with its type and message; the status shows a timeout or denial."""
     result = fault("demo", error)
     assert (result.status, result.error) == (status, text)
 
 
-def test_an_exception_without_a_text_is_still_told() -> None:
-    """An exception whose own text cannot be had is told by its type."""
+def test_exception_with_failing_str_is_reported() -> None:
+    """An exception whose `__str__` fails is reported with its type."""
 
     class Mute(Exception):
         def __str__(self) -> str:
@@ -111,8 +111,8 @@ def test_an_exception_without_a_text_is_still_told() -> None:
     assert fault("demo", Mute()).error == "Mute: (Mute: its text representation failed with RuntimeError)"
 
 
-def test_a_text_that_interrupts_is_not_caught() -> None:
-    """Whoever interrupts the program while a text is made is obeyed."""
+def test_keyboard_interrupt_in_str_is_raised() -> None:
+    """A KeyboardInterrupt raised in `__str__` of an exception is not caught."""
 
     class Interrupting(Exception):
         def __str__(self) -> str:
@@ -123,19 +123,19 @@ def test_a_text_that_interrupts_is_not_caught() -> None:
 
 
 def test_a_denial_carries_reason_and_remedy() -> None:
-    """A denied call is told why, and what would be allowed."""
+    """The error of a denied call contains the reason and the remedy."""
     result = denial("demo", DENIED)
     assert (result.status, result.error, result.decision) == ("denied", "This deletes files. Use trash.", DENIED)
     assert objection(Decision(Verdict.DENY, "r", "Because.")) == "Because."
 
 
-def test_a_name_that_no_tool_can_have_is_told_in_part():
-    """Of a made-up tool name a model is told as much as a real name may have."""
+def test_long_unknown_tool_name_is_truncated():
+    """An unknown tool name is truncated to the maximum length of a name."""
     assert json.loads(failure("x" * 100_000, "no such tool", "failed").content)["tool"] == "x" * 64
 
 
 def test_a_decision_shows_no_secrets() -> None:
-    """The evidence of a decision quotes what a model wrote; where a result tells it, it is without secrets."""
+    """Secrets are removed from the decision in a result."""
     token = "ghp_" + "Q7" * 18
     decision = Decision(Verdict.ALLOW, "r", f"sends {token}", f"curl -H {token}", "no")
     for result in (returned("demo", "x", 100, decision), failure("demo", "x", "failed", decision)):
@@ -144,23 +144,23 @@ def test_a_decision_shows_no_secrets() -> None:
         assert (result.decision.rule, result.decision.remedy) == ("r", "no")
 
 
-def test_the_error_of_a_value_is_told_without_secrets_before_it_is_cut() -> None:
-    """An error that is no text is told as text, without secrets."""
+def test_secrets_in_an_error_value_are_removed() -> None:
+    """A secret in an exception object returned as the error is removed."""
     result = returned("demo", {"error": ValueError("ghp_" + "Q7" * 18)}, 1_000)
     assert "Q7" not in str(result.error)
 
 
 @pytest.mark.parametrize("value", ["x" * 500, {"output": "x" * 500}, list(range(500))])
-def test_the_whole_of_a_cut_output_is_kept(value: Any) -> None:
-    """Beside the head and tail that a model is told, a result keeps the whole text; what is told whole is not kept."""
+def test_truncated_result_stores_the_whole_output(value: Any) -> None:
+    """A truncated result stores the whole output; any other result does not."""
     result = returned("demo", value, 200)
     assert result.whole == (value if isinstance(value, str) else json.dumps(value))
     assert returned("demo", value, 5_000).whole is None
     assert failure("demo", "no", "failed").whole is None
 
 
-def test_the_whole_is_bounded_and_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an endless output a million characters are kept, its end among them, and no secret."""
+def test_whole_output_is_bounded_and_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stored output has at most 1,000,000 characters, includes the end, and has no secrets."""
     monkeypatch.setenv("DB_PASSWORD", "p4ssw0rd-xyz99")
     whole = returned("demo", "p4ssw0rd-xyz99 " * 500_000 + "the end", 1_000).whole
     assert whole is not None
@@ -170,8 +170,8 @@ def test_the_whole_is_bounded_and_without_secrets(monkeypatch: pytest.MonkeyPatc
     assert returned("demo", "x" * 3_000_000, 2_000_000).whole is None
 
 
-def test_a_cut_result_tells_its_handle() -> None:
-    """With a handle, a cut result says how to read the rest; one that was told whole stays as it is."""
+def test_truncated_result_contains_its_handle() -> None:
+    """A truncated result says how to read the rest; a complete result does not."""
     cut, whole = returned("demo", "x" * 5_000, 1_000), returned("demo", "short", 1_000)
     assert 'read_more(handle="call_1", start=' in with_handle(cut, "call_1").content
     assert with_handle(cut, "call_1").whole == cut.whole
@@ -189,8 +189,8 @@ class Whereabouts:
 @pytest.mark.parametrize(
     ("rest", "threads"), [("", 1), ("x" * 100_000, 0), (["x" * 1_000] * 100, 0), ({"a": [1] * 5_000}, 0)]
 )
-def test_a_long_result_is_told_in_a_thread(rest: Any, threads: int) -> None:
-    """Where the caller awaits, a long result is told in a thread, so that the event loop can serve others."""
+def test_long_result_is_rendered_in_a_thread(rest: Any, threads: int) -> None:
+    """An awaited call renders a long result in a thread and a short one in the event loop."""
 
     async def look() -> list[Any]:
         return [Whereabouts(), rest]
@@ -199,8 +199,8 @@ def test_a_long_result_is_told_in_a_thread(rest: Any, threads: int) -> None:
     assert told.count(threading.current_thread().name) == threads
 
 
-def test_a_long_text_is_kept_whole_without_its_secrets() -> None:
-    """Of a text too long for a model, the whole is kept in at most 1,000,000 characters, without secrets."""
+def test_long_text_is_stored_without_secrets() -> None:
+    """The stored text has at most 1,000,000 characters and no secrets."""
     secret = "sk-" + "a1b2" * 10
     whole = returned("read", f"{'x' * 700_000} {secret} {'y' * 700_000}", 50_000).whole
     assert len(whole or "") == 1_000_000

@@ -31,7 +31,7 @@ ROOM = 50_000
 
 
 def told(value: Any) -> Any:
-    """What a reader of the JSON text finds in it; the text must be valid JSON and uncut."""
+    """Render a value and parse the JSON text, which must be valid and complete."""
     text, was_cut, _ = rendered(value, ROOM)
     assert not was_cut
     return json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is no JSON"))
@@ -217,7 +217,7 @@ class Squares(collections.abc.Mapping[int, int]):
     ],
 )
 def test_every_value_becomes_valid_json(value: Any, expected: Any) -> None:
-    """Whatever a function returns, a model reads it as JSON, never with NaN or Infinity, or a lone surrogate in it."""
+    """Any return value is rendered as valid JSON without NaN, Infinity or lone surrogates."""
     found = told(value)
     assert expected(found) if callable(expected) else found == expected
 
@@ -226,13 +226,13 @@ def test_every_value_becomes_valid_json(value: Any, expected: Any) -> None:
     ("value", "expected"),
     [("a" * 60_000, True), ([["a"]] * 3_000, True), ([1, "a"], False), ({"a": Grid((1,), [1])}, True), (None, False)],
 )
-def test_whether_a_value_takes_long_to_tell(value: Any, *, expected: bool) -> None:
-    """Long texts, many values and arrays, which may hold any number of them, take long."""
+def test_is_long(value: Any, *, expected: bool) -> None:
+    """Long strings, large collections and arrays are slow to render."""
     assert is_long(value) is expected
 
 
-def test_text_stays_as_it_is() -> None:
-    """Text is told as it is, without quotes."""
+def test_text_is_rendered_without_quotes() -> None:
+    """A string is rendered unchanged and without quotes, except for lone surrogates."""
     assert rendered("Xin chào\n", ROOM) == ("Xin chào\n", False, ())
     assert rendered("a\ud800b", ROOM) == ("a\ufffdb", False, ())
 
@@ -242,8 +242,8 @@ def test_json_is_written_for_readers_of_any_language() -> None:
     assert rendered({"city": "Hà Nội"}, ROOM)[0] == '{"city": "Hà Nội"}'
 
 
-def test_a_value_that_contains_itself_says_so() -> None:
-    """A recursive value ends where it begins again."""
+def test_recursive_value_is_marked() -> None:
+    """A reference from a value to itself is replaced by a note."""
     loop: dict[str, Any] = {"x": 1}
     loop["me"] = loop
     assert told(loop) == {"x": 1, "me": "(this value contains itself)"}
@@ -254,8 +254,8 @@ def test_a_value_that_contains_itself_says_so() -> None:
     assert told([shared, shared]) == [[1], [1]]
 
 
-def test_very_deep_values_are_cut_at_a_depth() -> None:
-    """Nesting beyond what any reader follows ends in an ellipsis instead of an error."""
+def test_deeply_nested_value_is_truncated() -> None:
+    """A deeply nested value is truncated with an ellipsis instead of raising an error."""
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
@@ -265,8 +265,8 @@ def test_very_deep_values_are_cut_at_a_depth() -> None:
     assert json.loads(text)["truncated"] is True
 
 
-def test_long_text_keeps_head_and_tail_and_counts_what_is_missing() -> None:
-    """Text beyond its bound keeps its beginning and its end, 80 to 20, and a line says how much is missing."""
+def test_long_text_keeps_head_and_tail() -> None:
+    """A long string keeps its beginning and end at 80 to 20, with a count of omitted characters."""
     text, was_cut, _ = rendered("a" * 5_000 + "z" * 5_000, 1_000)
     assert was_cut
     assert len(text) == 1_000
@@ -278,14 +278,14 @@ def test_long_text_keeps_head_and_tail_and_counts_what_is_missing() -> None:
 
 
 @pytest.mark.parametrize("max_chars", [0, 1, 10, 50])
-def test_text_is_cut_to_any_length(max_chars: int) -> None:
-    """Where the note does not fit, an ellipsis stands for it."""
+def test_text_is_truncated_to_any_length(max_chars: int) -> None:
+    """A string without room for the note is truncated with an ellipsis."""
     assert len(cut_text("x" * 100, max_chars)) <= max(max_chars, 1)
     assert cut_text("x" * 100, max_chars).endswith("…")
 
 
-def test_a_cut_record_keeps_its_keys_and_its_small_values() -> None:
-    """A dictionary that is too long keeps all its keys; the long values share the room and say what is missing."""
+def test_truncated_dictionary_keeps_keys_and_small_values() -> None:
+    """A long dictionary keeps all keys and short values, and its long values share the space."""
     value = {"command": "ls", "output": "o" * 10**6, "stdout": "s" * 10**6, "stderr": "", "return_code": 0}
     text, was_cut, _ = rendered(value, 10_000)
     found = json.loads(text)
@@ -353,8 +353,8 @@ HUGE: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.for_each("kind", HUGE)
-def test_a_huge_value_costs_neither_seconds_nor_gigabytes(kind: str) -> None:
-    """The work is bounded like the text: what will not be told is not encoded first."""
+def test_huge_value_uses_little_time_and_memory(kind: str) -> None:
+    """Rendering a huge value takes bounded time and memory."""
     value = HUGE[kind]()
     started = time.process_time()
     tracemalloc.start()
@@ -389,7 +389,7 @@ values = st.recursive(
 @settings(max_examples=150)
 @given(values, st.integers(100, 2_000))
 def test_any_value_fits_any_bound_as_valid_json(value: Any, max_chars: int) -> None:
-    """Whatever the value and the bound, the text fits, can be encoded, is valid JSON, and says when it was cut."""
+    """Any value is rendered within any bound as valid JSON, and a truncated value is marked."""
     text, was_cut, _ = rendered(value, max_chars)
     assert len(text) <= max_chars
     text.encode()
@@ -416,8 +416,8 @@ TOKEN = "ghp_" + "Q7" * 18
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_no_cut_disguises_a_secret(value: Any, max_chars: int) -> None:
-    """Secrets are struck out of whatever holds them before anything is cut, so that no part of one remains."""
+def test_secrets_are_removed_before_truncation(value: Any, max_chars: int) -> None:
+    """Secrets are removed before a value is truncated, so that no part of them remains."""
     assert "ghp_Q" not in rendered(value, max_chars)[0]
 
 
@@ -449,8 +449,8 @@ def test_a_note_that_names_a_handle_says_where_to_read_on() -> None:
     assert note.endswith(f'characters left out; read_more(handle="call_1", start={len(head)}) reads on')
 
 
-def test_a_note_that_the_text_quotes_is_left_alone() -> None:
-    """Only the note at the place of the cut names the handle, whatever the text itself says."""
+def test_note_quoted_in_the_text_is_unchanged() -> None:
+    """The handle is added only to the note of the cut, not to a similar note in the text."""
     quoted = "\n[… 1 of 2 characters left out …]\n"
     text = naming_handle(rendered(quoted + "x" * 5_000 + quoted, 1_000)[0], "call_1")
     assert text.startswith(quoted)
@@ -460,8 +460,8 @@ def test_a_note_that_the_text_quotes_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("value", [{"output": "x" * 5_000}, list(range(5_000))])
-def test_json_that_names_a_handle_stays_json(value: Any) -> None:
-    """Of cut JSON, a key of its own names the handle."""
+def test_json_with_a_handle_remains_valid(value: Any) -> None:
+    """The handle is added to truncated JSON as a separate key."""
     text = naming_handle(rendered(value, 1_000)[0], "call_1")
     found = json.loads(text)
     assert (found["truncated"], found["read_more"]) == (True, 'read_more(handle="call_1")')
@@ -469,16 +469,16 @@ def test_json_that_names_a_handle_stays_json(value: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["x" * 99 + "…", "[" * 100_000, "[1]", rendered("x" * 5_000, 120)[0]])
-def test_a_handle_stands_below_what_has_no_room_for_a_note(text: str) -> None:
-    """Where the note has no place in the text, a last line names the handle."""
+def test_handle_is_appended_without_a_note(text: str) -> None:
+    """If the text contains no note, the handle is appended as the last line."""
     assert naming_handle(text, 'a"b') == f'{text}\n[read_more(handle="a\\"b") reads the whole]'
 
 
 @pytest.mark.parametrize(
     "value", [list(range(5_000)), {"a": {"b": list(range(5_000))}}, [[number] for number in range(5_000)]]
 )
-def test_a_value_of_very_many_values_is_told_in_part(value: Any) -> None:
-    """Beyond so many values nothing more is told, however short they are, and the JSON says that it was cut."""
+def test_value_with_too_many_entries_is_truncated(value: Any) -> None:
+    """A value with too many entries is truncated and marked as such in the JSON."""
     text, was_cut, _ = rendered(value, 1_000_000, 500)
     assert was_cut
     assert json.loads(text)["truncated"] is True
@@ -487,8 +487,8 @@ def test_a_value_of_very_many_values_is_told_in_part(value: Any) -> None:
 
 
 @pytest.mark.parametrize("url", ["https://a.example/x.png?k=SECRET", "http://me:SECRET@a.example/x.png"])
-def test_a_secret_does_not_leave_in_the_address_of_a_picture(url: str) -> None:
-    """Whoever serves a model would be sent the secret, and who serves the picture, too: neither is shown it."""
+def test_image_with_a_secret_in_its_url_is_omitted(url: str) -> None:
+    """An image whose URL contains a secret is not sent."""
     told, _, images = rendered([Image(url), Image("https://a.example/x.png")], 500, clean=hiding)
     assert [image.url for image in images] == ["https://a.example/x.png"]
     assert "its URL contains a secret" in told
@@ -496,5 +496,5 @@ def test_a_secret_does_not_leave_in_the_address_of_a_picture(url: str) -> None:
 
 
 def hiding(text: str) -> str:
-    """The text without what stands for a secret here."""
+    """Return the text with its secret redacted."""
     return text.replace("SECRET", "[redacted]")

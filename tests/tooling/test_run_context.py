@@ -116,42 +116,42 @@ def context():
 
 
 @pytest.mark.for_each("function", [*ALL, after_many, any_name], ids=lambda each: each.__name__)
-def test_no_model_is_asked_for_it(function):
-    """The parameter is in no schema, and its text in no description."""
+def test_context_is_not_in_the_schema(function):
+    """The context parameter is omitted from the schema and the description."""
     tool = Tool(function)
     assert list(tool.parameters["properties"]) == ["count"]
     assert tool.description == "Count."
 
 
 @pytest.mark.parametrize(("function", "arguments"), [*((each, {"count": 3}) for each in ALL), *SPREAD])
-def test_the_run_gives_it(function, arguments, context):
-    """Wherever it stands among the parameters, it is the context of the call that is at work."""
+def test_context_is_passed_by_the_run(function, arguments, context):
+    """The context of the current run is passed to the parameter at any position."""
     assert Tool(function).invoke(arguments).value == (context, 3)
 
 
 @pytest.mark.parametrize("function", [optional, union])
-def test_outside_of_a_run_a_default_holds(function):
-    """Where there is no run, a parameter that has a default has that."""
+def test_default_is_used_outside_of_a_run(function):
+    """Outside of a run the parameter has its default value."""
     assert Tool(function).invoke({"count": 3}).value == (None, 3)
 
 
-def test_outside_of_a_run_it_is_asked_for():
-    """A call from elsewhere is told how to make one."""
+def test_missing_context_outside_of_a_run():
+    """A call without a run fails with an error that shows how to pass a context."""
     error = Tool(of_a_shop).invoke({"count": 3}).error
     assert "receives 'run', a RunContext, from an agent's run" in error
     assert "run=RunContext(...)" in error
 
 
 @pytest.mark.parametrize("judge", [None, lambda _: Decision(Verdict.ALLOW, "fine", "It may.")])
-def test_a_direct_call_gives_it_by_hand(judge):
-    """Called from Python the tool takes a context like any other argument."""
+def test_direct_call_passes_a_context(judge):
+    """A direct call can pass a context like any other argument."""
     own = RunContext(Shop("Bo"))
     assert Tool(of_a_shop, judge=judge)(own, count=3) == (own, 3)
     assert Tool(of_a_shop, judge=judge)(run=own, count=3) == (own, 3)
 
 
-def test_a_model_cannot_give_it(context):
-    """What a model writes for it is an argument that the tool does not have."""
+def test_model_cannot_pass_the_context(context):
+    """A context in the arguments of a model is rejected as an unknown argument."""
     result = Tool(of_a_shop).invoke({"count": 3, "run": {"value": {"owner": "Eve"}}})
     assert result.status == "failed"
     assert "run" in result.error
@@ -161,8 +161,8 @@ def test_a_model_cannot_give_it(context):
     ("kind", "value"),
     [(Shop, Shop()), (Any, None), (object, None), (Box[int], Box()), (Named, 3), (Fields, {}), (Shop | None, None)],
 )
-def test_what_fits_is_taken(kind, value):
-    """A value of the class is, and of what cannot tell its values apart any."""
+def test_matching_context_is_accepted(kind, value):
+    """A value of the annotated class is accepted, and any value if the type cannot be checked."""
 
     def function(run: RunContext[kind]) -> None:
         """Do nothing."""
@@ -175,19 +175,19 @@ def test_what_fits_is_taken(kind, value):
     [(None, "no context"), ("An", "a context of type str"), (Shop, "a context of type type")],
 )
 def test_what_does_not_fit_is_refused(value, told):
-    """Who runs an agent with such a tool is told what it needs."""
+    """A context of another class raises an error that names the required class."""
     with pytest.raises(ConfigError, match=f"'of_a_shop' needs a Shop as the context of its run, which has {told}"):
         Tool(of_a_shop).check_context(value)
 
 
-def test_what_may_be_left_out_is_not_needed():
-    """A tool that does without, and one described by a schema, run with any context."""
+def test_optional_context_accepts_any_value():
+    """A tool with an optional context or a given schema accepts any context."""
     Tool(optional).check_context(None)
     Tool.from_schema("given", "Given.", {"type": "object"}, print).check_context(3)
 
 
-def test_messages_are_not_shown():
-    """A context in a log does not tell the conversation."""
+def test_repr_omits_messages():
+    """The representation of a context does not include its messages."""
     assert "messages" not in repr(RunContext(Shop(), messages=("secret",)))
 
 

@@ -135,12 +135,12 @@ def parameters(hint: Any, default: Any = inspect.Parameter.empty, name: str = "v
 
 
 def check(hint: Any, given: Any) -> Any:
-    """What a given value becomes."""
+    """Return the checked value."""
     return parameters(hint).check({"value": given})["value"]
 
 
 def told(found: FunctionParameters, arguments: Any) -> str:
-    """What a model is told about bad arguments."""
+    """Return the error message for invalid arguments."""
     with pytest.raises(BadArguments) as caught:
         found.check(arguments)
     return str(caught.value)
@@ -209,7 +209,7 @@ def told(found: FunctionParameters, arguments: Any) -> str:
     ],
 )
 def test_a_function_receives_real_python_values(hint: Any, given: Any, value: Any) -> None:
-    """What a model writes becomes the value its annotation promises, with the usual slips of models forgiven."""
+    """Arguments are converted to the annotated Python types, and common mistakes are corrected."""
     found = check(hint, given)
     assert (found, type(found)) == (value, type(value))
 
@@ -230,8 +230,8 @@ def test_a_function_receives_real_python_values(hint: Any, given: Any, value: An
         (T, {}),
     ],
 )
-def test_the_schema_says_what_the_annotation_says(hint: Any, schema: Any) -> None:
-    """Each annotation has its JSON schema, without titles, inside a closed object."""
+def test_schema_of_an_annotation(hint: Any, schema: Any) -> None:
+    """Each annotation has a JSON schema without titles inside a closed object."""
     found = parameters(hint).json_schema
     assert found["properties"]["value"] == schema
     assert (found["type"], found["required"], found["additionalProperties"]) == ("object", ["value"], False)
@@ -284,8 +284,8 @@ def test_annotations_win_over_the_docstring() -> None:
     assert found.description == "Show where texts come from."
 
 
-def test_the_docstring_wins_over_the_class_of_a_parameter() -> None:
-    """What is said of a parameter is told, and what its enum says of itself where nothing is."""
+def test_docstring_overrides_enum_description() -> None:
+    """The docstring describes a parameter, or else the docstring of its enum does."""
 
     def demo(first: Color, second: Color = Color.RED) -> None:
         """Take colors.
@@ -302,8 +302,8 @@ AWKWARD = ["func", "schema", "copy", "model_config", "json", "_x", "cls", "name"
 
 @pytest.mark.for_each("name", AWKWARD)
 @pytest.mark.for_each("hint", [int, Annotated[int, Field()]])
-def test_no_parameter_name_clashes(name: str, hint: Any) -> None:
-    """A parameter may have any name, whatever the libraries below use for themselves."""
+def test_any_parameter_name_is_accepted(name: str, hint: Any) -> None:
+    """A parameter may have any name, including those used internally by pydantic."""
     found = parameters(hint, name=name)
     assert list(found.json_schema["properties"]) == [name]
     assert found.check({name: "7"}) == {name: 7}
@@ -327,8 +327,8 @@ def test_a_default_that_json_cannot_write_is_not_in_the_schema(hint: Any, defaul
     assert found.check({})["value"] is default
 
 
-def test_a_default_is_the_function_s_own_object() -> None:
-    """A default is neither copied nor checked, as in any Python call."""
+def test_default_is_not_copied() -> None:
+    """A default is neither copied nor validated, as in any Python call."""
     default = [Point(1)]
     found = parameters(list[Point], default)
     assert found.check({})["value"] is default
@@ -348,14 +348,14 @@ def test_defaults_of_fields_are_understood() -> None:
 
 @pytest.mark.parametrize("hint", [int, Annotated[int, Field()], Color, list[Point]])
 def test_null_for_an_optional_parameter_means_its_default(hint: Any) -> None:
-    """Strict mode makes models write null for what they leave out: it means the default."""
+    """A null for an optional parameter is replaced by its default."""
     found = parameters(hint, "the default")
     assert found.check({"value": None}) == {"value": "the default"}
     assert "got null" in told(parameters(hint), {"value": None})
 
 
-def test_null_stays_null_where_it_is_a_value() -> None:
-    """For a parameter that may be null, null is a value."""
+def test_null_for_a_nullable_parameter() -> None:
+    """A null for a nullable parameter is passed as None."""
     for hint in (int | None, Point | None, Any):
         assert parameters(hint, 5).check({"value": None}) == {"value": None}
 
@@ -404,15 +404,15 @@ def has_half_a_type(a: dict[str]) -> None:
         (has_half_a_type, r"parameter 'a' of type dict\[str\] cannot be read from JSON"),
     ],
 )
-def test_what_json_cannot_carry_is_refused_by_name(function: Any, refused: str) -> None:
-    """A parameter that cannot be read from JSON is refused when the tool is made, by its name and its type."""
+def test_parameter_without_json_form_is_rejected(function: Any, refused: str) -> None:
+    """A parameter that cannot be read from JSON raises an error with its name and type."""
     with pytest.raises(ConfigError, match=refused) as caught:
         FunctionParameters(function, "demo")
     assert "pydantic.dev" not in str(caught.value)
 
 
-def test_a_failure_that_is_no_single_parameter_s_names_them_all() -> None:
-    """When each parameter can be read alone but not all together, the error names all of them."""
+def test_joint_failure_names_all_parameters() -> None:
+    """If parameters can be read only one at a time, the error names all of them."""
     attempts: list[int] = []
 
     class Moody:
@@ -485,12 +485,12 @@ def test_local_types_can_refer_to_one_another() -> None:
     ],
 )
 def test_an_error_names_the_argument_and_what_was_expected(hint: Any, given: Any, sentence: str) -> None:
-    """One readable sentence says which argument is wrong, what it should be and what it was."""
+    """The error names the invalid argument, the expected type and the given value in one sentence."""
     assert told(parameters(hint), {"value": given}) == sentence
 
 
-def test_a_missing_argument_says_what_it_should_be() -> None:
-    """A required argument that was not given is named with its kind."""
+def test_missing_argument_is_reported_with_its_type() -> None:
+    """The error names a missing required argument and its type."""
     assert told(parameters(list[Point]), {}) == "Argument 'value' is missing; it should be a list."
     assert told(parameters(Point), {}) == "Argument 'value' is missing; it should be an object."
     assert told(parameters(Tree), {}) == "Argument 'value' is missing; it should be an object."
@@ -498,14 +498,14 @@ def test_a_missing_argument_says_what_it_should_be() -> None:
 
 
 @pytest.mark.parametrize("hint", [int, Point])
-def test_an_unknown_argument_is_named_with_the_real_ones(hint: Any) -> None:
-    """An argument the tool does not have is named, together with those it has."""
+def test_unknown_argument_error_lists_the_parameters(hint: Any) -> None:
+    """The error for an unknown argument names it and lists the parameters."""
     sentence = "demo has no parameter 'valeu'; its parameters are value."
     assert sentence in told(parameters(hint), {"valeu": 1})
 
 
 def test_errors_are_bounded() -> None:
-    """However much is wrong with however large arguments, the model reads a few short sentences."""
+    """The error message is short, regardless of the size and number of invalid arguments."""
     wrong = {"value": [{"x": "y" * 10_000} for _ in range(1_000)], **{f"extra{n}": n for n in range(1_000)}}
     assert len(told(parameters(list[Point]), wrong)) <= 1_000
 
@@ -514,13 +514,13 @@ def test_errors_are_bounded() -> None:
     "hint", [Iterable[int], typing.Iterable[int], Iterable[int] | None, Annotated[Iterable[int], Field(min_length=1)]]
 )
 def test_an_iterable_is_a_list(hint: Any) -> None:
-    """What may be any iterable comes as a list: checked at once, and as often read as anyone likes."""
+    """An iterable parameter receives a list whose entries are validated."""
     assert parameters(hint).check({"value": ["1", 2]}) == {"value": [1, 2]}
     assert "should be a valid integer" in told(parameters(hint), {"value": [1, "x"]})
 
 
 def test_a_bare_iterable_is_a_list_of_anything() -> None:
-    """An iterable of no said kind, also inside another type, comes as a list."""
+    """An iterable without an entry type receives a list with any entries."""
     assert parameters(dict[str, Iterable]).check({"value": {"a": [1, "x"]}}) == {"value": {"a": [1, "x"]}}
 
 
@@ -538,19 +538,19 @@ class Eager(BaseModel):
 
 
 @pytest.mark.parametrize("hint", [typing.Generator[int, None, None], Lazy, list[Lazy]])
-def test_what_can_be_read_only_once_is_refused(hint: Any) -> None:
-    """A one-shot iterator would be used up by a judge, so it is refused when the tool is made."""
+def test_generator_parameter_is_rejected(hint: Any) -> None:
+    """A parameter annotated as a generator raises an error when the tool is created."""
     with pytest.raises(ConfigError, match=r"parameter 'value' .*a generator can be read only once"):
         parameters(hint)
 
 
-def test_a_default_that_looks_like_a_schema_is_none() -> None:
-    """The values of defaults are not taken for what pydantic says of types."""
+def test_default_resembling_a_core_schema() -> None:
+    """A default that resembles a pydantic core schema is used as a plain value."""
     assert parameters(Eager).check({"value": {}})["value"] == Eager()
 
 
-def test_arguments_are_never_changed() -> None:
-    """What the caller gave is left as it was, also when it had to be repaired."""
+def test_arguments_are_not_mutated() -> None:
+    """Checking does not mutate the given arguments, also when values are corrected."""
     given = {"value": [{"x": "1", "y": None}]}
     parameters(list[Point]).check(given)
     assert given == {"value": [{"x": "1", "y": None}]}
@@ -590,8 +590,8 @@ def test_the_keyword_arguments_of_a_python_call_are_found() -> None:
         found.bind((), {})
 
 
-def test_a_given_schema_is_kept_as_it_was_given() -> None:
-    """A JSON schema of somebody else is copied, and closed for strict mode where that is possible."""
+def test_given_schema_is_copied() -> None:
+    """A given JSON schema is copied, and closed for strict mode where possible."""
     schema = {"properties": {"a": {"type": "string"}}, "required": ["a"]}
     found = GivenParameters(schema, "demo")
     schema["properties"] = {}
@@ -637,14 +637,14 @@ for _ in range(2_000):
     ],
     ids=range(17),
 )
-def test_a_schema_that_is_none_is_refused(schema: Any) -> None:
-    """What is no JSON schema of an object is refused when the tool is made."""
+def test_invalid_schema_is_rejected(schema: Any) -> None:
+    """An invalid JSON schema raises an error when the tool is created."""
     with pytest.raises(ConfigError, match="Tool 'demo': its schema"):
         GivenParameters(schema, "demo")
 
 
-def test_schemas_of_older_drafts_are_taken_without_strict_mode() -> None:
-    """Lists of item schemas are put as they are today, and unknown keywords are passed on as they are."""
+def test_older_schema_draft_is_accepted_without_strict_mode() -> None:
+    """A list of item schemas becomes `prefixItems`, and unknown keywords are passed through."""
     schema = {"properties": {"a": {"type": "array", "items": [{"type": "string"}]}, "b": True}, "definitions": {}}
     found = GivenParameters(schema, "demo")
     assert found.json_schema["properties"] == {"a": {"type": "array", "prefixItems": [{"type": "string"}]}, "b": True}
@@ -673,8 +673,8 @@ def test_schemas_of_older_drafts_are_taken_without_strict_mode() -> None:
         ({"type": "integer"}, "null", None),
     ],
 )
-def test_a_given_schema_is_understood_as_deep_as_its_parameters(schema: Any, given: Any, checked: Any) -> None:
-    """Unions, references and single choices are read like types; what fits none of them is refused."""
+def test_given_schema_with_unions_and_references(schema: Any, given: Any, checked: Any) -> None:
+    """Unions, references and constants in a given schema are applied like types."""
     row = {"type": "object", "properties": {"x": {"type": "integer"}}}
     whole = {"properties": {"value": schema}, "required": ["value"], "$defs": {"Row": row}, "definitions": {"Row": row}}
     found = GivenParameters(whole, "demo")
@@ -685,8 +685,8 @@ def test_a_given_schema_is_understood_as_deep_as_its_parameters(schema: Any, giv
         assert found.check({"value": given}) == {"value": checked}
 
 
-def test_a_schema_that_refers_to_itself_is_read_once() -> None:
-    """However often and however far the parts of a schema refer to each other, each is looked at once."""
+def test_recursive_schema_is_read_once() -> None:
+    """Each part of a schema is visited once, however many references lead to it."""
     many = {f"P{place}": {"anyOf": [{"$ref": f"#/$defs/P{place + 1}"}] * 10} for place in range(40)}
     loop = {"Loop": {"anyOf": [{"$ref": "#/$defs/Loop"}] * 10}}
     last = {"Q0": {"anyOf": [{"$ref": "#/$defs/Q1"}] * 10}, "Q1": {"type": "integer"}}
@@ -702,8 +702,8 @@ def test_a_schema_that_refers_to_itself_is_read_once() -> None:
                 found.check({"value": "x"})
 
 
-def test_a_null_in_words_leaves_out_what_need_not_be_given() -> None:
-    """A text that says null where there can be neither text nor null means that nothing was given."""
+def test_null_string_for_an_optional_argument() -> None:
+    """The string "null" omits an optional argument that can be neither a string nor null."""
     found = GivenParameters({"properties": {"count": {"type": "integer"}}}, "demo")
     assert found.check({"count": "null"}) == {}
 
@@ -734,8 +734,8 @@ def test_arguments_that_json_cannot_write_are_checked_as_they_are() -> None:
             check(hint, value)
 
 
-def test_repairing_ends() -> None:
-    """However often a slip can be mended, arguments are refused after a while."""
+def test_number_of_repairs_is_limited() -> None:
+    """Arguments that require too many repairs are rejected."""
     text: Any = [1]
     for _ in range(15):
         text = [json.dumps(text)]
@@ -746,8 +746,8 @@ def test_repairing_ends() -> None:
         check(hint, text)
 
 
-def test_a_class_variable_is_no_parameter() -> None:
-    """An annotation that only a class body may have is refused as such."""
+def test_class_variable_is_rejected() -> None:
+    """A parameter annotated with `ClassVar` raises an error."""
     with pytest.raises(
         ConfigError, match=r"parameter .value. of type .*ClassVar.* cannot be read from JSON .it cannot be the type"
     ):
@@ -759,8 +759,8 @@ def keeps_its_own(a: int, key: Callable[[int], int] = abs, printer: type(print) 
     return key(a) * b
 
 
-def test_what_json_cannot_give_keeps_its_default() -> None:
-    """A parameter of a type that no JSON has is not asked for when it has a default; a program may give it."""
+def test_parameter_without_json_form_has_its_default() -> None:
+    """A parameter without a JSON form uses its default, and a direct call can pass it."""
     made = Tool(keeps_its_own)
     assert list(made.parameters["properties"]) == ["a", "b"]
     assert made.invoke({"a": -3}).value == 6
@@ -768,8 +768,8 @@ def test_what_json_cannot_give_keeps_its_default() -> None:
     assert made(-3, key=lambda number: number) == -6
 
 
-def test_a_judge_hears_only_what_a_model_may_give() -> None:
-    """A program's own arguments reach the function past the judge, who could not read them."""
+def test_judge_receives_only_arguments_of_the_schema() -> None:
+    """Arguments that JSON cannot express reach the function but not the judge."""
     heard: list[Any] = []
 
     def judge(arguments: Mapping[str, Any]) -> Decision:

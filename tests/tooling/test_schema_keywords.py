@@ -56,7 +56,7 @@ RULES = [
 
 @pytest.mark.for_each(("schema", "valid", "invalid", "words"), RULES, ids=[str(rule[0])[:60] for rule in RULES])
 def test_keywords(schema, valid, invalid, words):
-    """A value that breaks a keyword is refused, with the rule; any other value is accepted."""
+    """A value that violates a keyword is rejected with the rule; any other value is accepted."""
     for value in valid:
         assert checked(value, schema).ok
     for value in invalid:
@@ -72,5 +72,5 @@ def test_multiples_of_huge_numbers():
 
 
 def test_a_pattern_takes_linear_time():
-    """A pattern with nested repetitions is searched in a long text at once."""
+    """A pattern with nested repetitions is matched against a long string in linear time."""
     assert not matches("^(a+)+$", "a" * 50_000 + "b")

@@ -77,8 +77,8 @@ def test_references_without_a_target_allow_any_value():
     assert with_plain_references(ROOT) is ROOT
 
 
-def test_definitions_that_refer_to_one_another():
-    """Definitions that are used only by others are kept under plain names, and unused ones are removed."""
+def test_definitions_with_references_to_each_other():
+    """Indirectly used definitions are retained under plain names, and unused ones are removed."""
     schema = {
         "properties": {"v": {"$ref": "#/definitions/a b"}},
         "definitions": {"a b": {"items": {"$ref": "#/definitions/c"}}, "c": {"$ref": "#/definitions/a%20b"}, "d": {}},

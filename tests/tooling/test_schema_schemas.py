@@ -84,23 +84,23 @@ POINT = {"x": {"type": "integer"}, "y": {"type": "integer", "default": 0}}
         (Point, {"type": "object", "properties": POINT, "required": ["x"], "additionalProperties": False}),
     ],
 )
-def test_choices_and_places_have_names(hint: Any, schema: dict[str, Any]) -> None:
-    """Numbers that stand for something are told by name, each choice once, and named tuples are objects."""
+def test_enums_and_named_tuples_are_described(hint: Any, schema: dict[str, Any]) -> None:
+    """Members of a numeric enum are described by name, and named tuples are objects."""
     assert schema_of(hint) == schema
 
 
-def test_a_single_choice_is_named_too() -> None:
-    """An enum of one number says what it stands for."""
+def test_enum_with_one_member_is_described() -> None:
+    """The description of an enum with one number contains the name of its member."""
     assert schema_of(Bare)["description"] == "1.5 = ONE"
 
 
-def test_what_a_dataclass_sets_itself_is_not_asked_for() -> None:
-    """A field that is no argument of the dataclass is no property."""
+def test_dataclass_field_without_init_is_omitted() -> None:
+    """A dataclass field with `init=False` is omitted from the properties."""
     assert list(schema_of(Counted)["properties"]) == ["name"]
 
 
-def test_a_choice_of_nothing_is_refused() -> None:
-    """A type that has no value at all cannot be given."""
+def test_type_without_values_is_rejected() -> None:
+    """An empty enum or `Literal` raises an error."""
     for hint in (Nothing, Literal[()]):
         with pytest.raises(ConfigError, match="cannot be read from JSON"):
             schema_of(hint)
@@ -111,8 +111,8 @@ def test_named_tuples_have_a_strict_form() -> None:
     assert strict({"type": "object", "properties": {"value": schema_of(Point)}, "additionalProperties": False})
 
 
-def test_answers_have_the_same_schemas() -> None:
-    """What a typed answer may be is described as a parameter is."""
+def test_output_types_have_the_same_schema() -> None:
+    """The schema of an output type equals that of a parameter."""
     assert Validator(list[Level]).schema["items"] == schema_of(Level)
 
 
@@ -170,16 +170,16 @@ class Modelled(BaseModel):
 
 
 @pytest.mark.parametrize("kind", [Described, Listed, Beside, Modelled])
-def test_fields_are_described_by_their_class(kind: Any) -> None:
-    """Texts beside the types of fields, and those in the docstring of their class, are told where they belong."""
+def test_field_descriptions(kind: Any) -> None:
+    """Fields are described by their annotations or by the docstring of their class."""
     schema = schema_of(kind)
     texts = {name: inner["description"] for name, inner in schema["properties"].items()}
     assert texts == {"name": "What to call them.", "age": "In years."}
     assert schema.get("description", "Somebody.") == "Somebody."
 
 
-def test_fields_of_classes_from_elsewhere_are_described_as_far_as_they_can_be_read() -> None:
-    """A class whose annotations name what is known only where it was made still says what it can."""
+def test_fields_with_unresolvable_annotations() -> None:
+    """A class whose annotations cannot be resolved still has a schema with all its properties."""
 
     class Inner(BaseModel):
         """What is inside."""

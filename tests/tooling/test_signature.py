@@ -84,7 +84,7 @@ def read(function: Any, *, without_first: bool = False) -> tuple[Parameter, ...]
     ],
 )
 def test_every_kind_of_function_can_be_read(function: Any, name: str, names: list[str], text: str) -> None:
-    """Functions, methods, partials and callable objects say their name, their open parameters and what they do."""
+    """The name, parameters and description of functions, methods, partials and callables are read."""
     assert reflection.name_of(function) == name
     assert [parameter.name for parameter in read(function)] == names
     assert reflection.documentation_of(function).text == text
@@ -101,8 +101,8 @@ def test_every_kind_of_function_can_be_read(function: Any, name: str, names: lis
         (AsyncCaller().__call__, True),
     ],
 )
-def test_whether_a_call_gives_a_coroutine(function: Any, *, is_async: bool) -> None:
-    """A function tells whether it must be awaited, however it is wrapped."""
+def test_is_asynchronous(function: Any, *, is_async: bool) -> None:
+    """A function that returns a coroutine is recognised however it is wrapped."""
     assert reflection.is_asynchronous(function) is is_async
 
 
@@ -133,8 +133,8 @@ def test_a_wrapped_function_is_read_through_its_wrapper() -> None:
     assert [parameter.hint for parameter in read(wrapper)] == [int, str]
 
 
-def test_a_name_hidden_by_the_module_is_not_taken_for_the_built_in_type() -> None:
-    """An annotation means what it means where the function was written."""
+def test_annotation_is_resolved_in_its_own_module() -> None:
+    """A string annotation is resolved in the module of the function before the builtins."""
     elsewhere = types.FunctionType(documented.__code__, {"str": float})
     elsewhere.__annotations__.update(first="int", second="str")
     assert [parameter.hint for parameter in read(elsewhere)] == [int, float]
@@ -160,8 +160,8 @@ def annotated(hint: str) -> Any:
         (annotated("functools.nothing"), "parameter 'value' is not a type"),
     ],
 )
-def test_what_no_model_could_fill_is_refused_by_name(function: Any, told: str) -> None:
-    """A function whose parameters cannot be filled by name is refused, with the tool, the parameter and what to do."""
+def test_unreadable_signature_is_rejected(function: Any, told: str) -> None:
+    """A signature or annotation that cannot be resolved raises an error with the tool's name."""
     with pytest.raises(ConfigError, match=f"Tool 'demo'.*{told}"):
         read(function)
 
@@ -260,8 +260,8 @@ REST = """Find a book.
 
 
 @pytest.mark.parametrize("docstring", [GOOGLE, NUMPY, REST], ids=["Google", "NumPy", "reST"])
-def test_docstrings_are_read_in_the_three_usual_styles(docstring: str) -> None:
-    """Google, NumPy and reST docstrings say what the function does and what each parameter means."""
+def test_docstring_styles(docstring: str) -> None:
+    """The description and parameters are read from Google, NumPy and reST docstrings."""
 
     def find(title: str, authors: str) -> None: ...
 
@@ -284,8 +284,8 @@ def test_docstrings_are_read_in_the_three_usual_styles(docstring: str) -> None:
         ": :broken\n:returns: The book.",
     ],
 )
-def test_any_other_docstring_is_taken_as_it_is(docstring: str | None) -> None:
-    """A docstring without sections, or with sections that cannot be read, is the description."""
+def test_docstring_without_sections_is_the_description(docstring: str | None) -> None:
+    """A docstring without readable sections is used as the description."""
 
     def find() -> None: ...
 
@@ -294,8 +294,8 @@ def test_any_other_docstring_is_taken_as_it_is(docstring: str | None) -> None:
     assert found.text.splitlines()[:1] == (docstring or "").strip().splitlines()[:1]
 
 
-def test_tool_at_the_top_of_a_module_is_pickled_by_name():
-    """A tool that stands in a module is found there again; one that does not is made anew of its parts."""
+def test_module_level_tool_is_pickled_by_name():
+    """A module-level tool is pickled by name, and any other tool is rebuilt from its parts."""
     assert pickle.loads(pickle.dumps(calculator_tool)) is calculator_tool
     given = Tool.from_schema("join", "Join a path.", {"properties": {"path": {"type": "string"}}}, os.fspath)
     for tool in (Tool(textwrap.dedent, level="SYSTEM", max_chars=200), given):
@@ -328,8 +328,8 @@ def test_main_module_can_be_left_out():
     assert done.stdout.split("\n")[:2] == ["True", "not by name"], done.stderr
 
 
-def test_the_object_of_a_method_is_known() -> None:
-    """A method tells its instance, also inside a partial; functions, class methods and those of modules have none."""
+def test_instance_of_a_method() -> None:
+    """A bound method returns its instance, also inside a partial; other functions return None."""
     names = ["b", "a"]
     assert instance_of(names.append) is names
     assert instance_of(functools.partial(names.append, "c")) is names

@@ -43,8 +43,8 @@ def closed(inner: Any, *, required: bool = True) -> Any:
         ),
     ],
 )
-def test_what_strict_mode_can_say_is_said(inner: Any, expected: Any) -> None:
-    """Supported keywords stay, checks that strict mode does not know are left out, objects are closed."""
+def test_strict_mode_keeps_supported_keywords(inner: Any, expected: Any) -> None:
+    """Strict mode retains supported keywords, removes other constraints and closes objects."""
     assert closed(inner) == expected
 
 
@@ -73,8 +73,8 @@ def test_what_strict_mode_can_say_is_said(inner: Any, expected: Any) -> None:
         {"anyOf": [{"type": "array"}]},
     ],
 )
-def test_what_strict_mode_refuses_has_no_strict_form(inner: Any) -> None:
-    """Free-form values, sets, paths, bytes and unknown keywords would be refused by the provider: there is no form."""
+def test_unsupported_schema_has_no_strict_form(inner: Any) -> None:
+    """Free-form values, sets, paths, bytes and unknown keywords have no strict form."""
     assert closed(inner) is None
 
 
@@ -89,8 +89,8 @@ def test_what_strict_mode_refuses_has_no_strict_form(inner: Any) -> None:
         ({"$ref": "#/$defs/P"}, {"anyOf": [{"$ref": "#/$defs/P"}, {"type": "null"}]}),
     ],
 )
-def test_what_was_optional_may_be_null(inner: Any, expected: Any) -> None:
-    """Strict mode requires every property, so an optional one is made nullable, once."""
+def test_optional_property_becomes_nullable(inner: Any, expected: Any) -> None:
+    """An optional property becomes required and nullable in strict mode."""
     assert closed(inner, required=False) == expected
 
 
@@ -117,8 +117,8 @@ def test_schemas_nested_too_deeply_have_no_strict_form() -> None:
         assert (strict(schema) is None) is (depth >= 10)
 
 
-def test_inner_nulls_can_be_ruled_out() -> None:
-    """Where nobody turns an inner null back into "not given", an inner optional property has no strict form."""
+def test_nested_nulls_can_be_disallowed() -> None:
+    """With `nested_nulls=False` a nested optional property has no strict form."""
     inner = {"type": "object", "properties": {"x": {"type": "integer"}}}
     schema = {"type": "object", "properties": {"value": inner}}
     assert strict(schema) is not None
@@ -154,13 +154,13 @@ def test_closing_a_schema_leaves_it_as_it_was() -> None:
         ({"description": "anything"}, True),
     ],
 )
-def test_whether_null_is_a_value(schema: Any, *, expected: bool) -> None:
-    """A schema tells whether null is one of its values."""
+def test_admits_null(schema: Any, *, expected: bool) -> None:
+    """`admits_null` returns whether a schema allows null."""
     assert admits_null(schema) is expected
 
 
-def test_titles_and_discriminators_are_noise() -> None:
-    """Titles repeat names and discriminators are no JSON schema: both go, properties of those names stay."""
+def test_titles_and_discriminators_are_removed() -> None:
+    """Titles and discriminators are removed, but properties of those names are retained."""
     schema = {
         "title": "Arguments",
         "type": "object",
@@ -188,8 +188,8 @@ def test_numbers_that_json_cannot_write_are_left_out(value: Any) -> None:
     }
 
 
-def test_definitions_are_put_where_they_are_used() -> None:
-    """Many servers do not follow references: a definition stands where it is used, with what was said there."""
+def test_definitions_are_inlined() -> None:
+    """References are replaced by their definitions, with the description given at the reference."""
     schema = {
         "properties": {"a": {"$ref": "#/$defs/A", "description": "mine"}, "b": {"$ref": "#/$defs/A"}},
         "$defs": {
@@ -203,8 +203,8 @@ def test_definitions_are_put_where_they_are_used() -> None:
     }
 
 
-def test_only_recursive_definitions_stay() -> None:
-    """What contains itself, directly or by way of others, cannot be written out."""
+def test_recursive_definitions_are_not_inlined() -> None:
+    """Directly or indirectly recursive definitions are not inlined."""
     schema = {
         "properties": {"a": {"$ref": "#/$defs/A"}, "elsewhere": {"$ref": "other.json"}},
         "$defs": {
@@ -222,8 +222,8 @@ def test_only_recursive_definitions_stay() -> None:
     }
 
 
-def test_definitions_that_would_explode_stay_where_they_are() -> None:
-    """A chain in which each definition uses the next one twice doubles at every step: it is left as it is."""
+def test_exponential_definitions_are_not_inlined() -> None:
+    """Definitions whose size would double at each step are not inlined."""
     definitions: dict[str, Any] = {
         f"D{n}": {"properties": {"a": {"$ref": f"#/$defs/D{n + 1}"}, "b": {"$ref": f"#/$defs/D{n + 1}"}}}
         for n in range(30)
@@ -232,8 +232,8 @@ def test_definitions_that_would_explode_stay_where_they_are() -> None:
     assert tidied(schema) == schema
 
 
-def test_a_place_that_is_malformed_is_named() -> None:
-    """What is wrong with a schema is said with the name of the property, and with what may be written."""
+def test_malformed_schema_error_names_the_property() -> None:
+    """The error of a malformed schema names the property and the allowed values."""
     with pytest.raises(TypeError, match=r"'color' is not a valid type of 'paint'; use one of string, number, integer,"):
         refuse_malformed({"properties": {"paint": {"type": ["string", "color"]}}})
     with pytest.raises(TypeError, match=r"\[\] is not a valid type of the schema"):
@@ -241,8 +241,8 @@ def test_a_place_that_is_malformed_is_named() -> None:
     refuse_malformed(CLOSED_POINT)
 
 
-def test_what_is_required_but_not_described_has_no_strict_form() -> None:
-    """A closed object could never have what its schema requires without naming it."""
+def test_required_undescribed_property_has_no_strict_form() -> None:
+    """A required property without a description in `properties` has no strict form."""
     assert strict({"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x", "y"]}) is None
 
 
@@ -262,8 +262,8 @@ def test_what_is_required_but_not_described_has_no_strict_form() -> None:
         ({"agentkit-summed": True}, "'agentkit-summed' of '#/x' must not be a bool"),
     ],
 )
-def test_what_is_referred_to_is_part_of_a_schema(part: Any, told: str) -> None:
-    """What a schema refers to is looked at as all of it is, wherever it stands."""
+def test_referenced_parts_are_validated(part: Any, told: str) -> None:
+    """A referenced part of the schema is validated wherever it is defined."""
     schema = {"properties": {"a": {"$ref": "#/x"}}, "x": part, "y": {"type": 5}}
     with pytest.raises(TypeError, match=re.escape(told)):
         refuse_malformed(schema)
@@ -277,15 +277,15 @@ def nested(inner: Any, keyword: str, levels: int) -> Any:
 
 
 @pytest.mark.parametrize("keyword", ["anyOf", "default", "enum", "x-unknown"])
-def test_a_schema_that_nests_too_deeply_is_refused(keyword: str) -> None:
-    """A hundred levels are all that anybody could walk through, whatever they are."""
+def test_too_deeply_nested_schema_is_rejected(keyword: str) -> None:
+    """A schema that is nested more than 100 levels deep raises an error."""
     refuse_malformed(nested({}, keyword, 20))
     with pytest.raises(TypeError, match="nested more than 100 levels"):
         refuse_malformed(nested({}, keyword, 100))
 
 
-def test_definitions_are_put_in_only_as_far_as_they_stay_small() -> None:
-    """A large definition that is used often is left where it stands."""
+def test_large_shared_definition_is_not_inlined() -> None:
+    """A large definition with several references is not inlined."""
     large = {"properties": {f"p{number}": {"type": "string"} for number in range(1_000)}}
     schema = {"$defs": {"large": large}, "properties": {f"q{n}": {"$ref": "#/$defs/large"} for n in range(6)}}
     assert tidied(schema) == schema

@@ -123,8 +123,8 @@ class Fruit:
     name: str
 
 
-def test_a_tool_still_is_its_function() -> None:
-    """Calling a tool gives the function's own value, without coercion, and its own errors."""
+def test_direct_call_returns_the_function_value() -> None:
+    """A direct call returns the value of the function without coercion, or raises its exception."""
     assert divide(6, b=3) == 2
     assert divide.function(6) == 3
     assert (divide.__name__, divide.__doc__) == ("divide", "Divide.")
@@ -135,8 +135,8 @@ def test_a_tool_still_is_its_function() -> None:
         divide("6")
 
 
-def test_an_async_tool_gives_its_coroutine() -> None:
-    """Calling an async tool gives the coroutine, to be awaited as the function's own."""
+def test_async_tool_returns_a_coroutine() -> None:
+    """A direct call of an async tool returns a coroutine."""
     assert wait_long.is_async
     assert asyncio.run(wait_long(0.0)) == "waited 0.0"
 
@@ -214,8 +214,8 @@ def test_invoking_checks_and_runs(arguments: Any, value: float) -> None:
         assert 0 < result.seconds < 60
 
 
-def test_no_arguments_are_none_at_all() -> None:
-    """A tool without required parameters can be invoked with nothing."""
+def test_invoke_without_arguments() -> None:
+    """A tool without required parameters can be invoked without arguments."""
     nothing = Tool(lambda: "done", "nothing")
     for result in (nothing.invoke(), nothing.invoke(""), asyncio.run(nothing.ainvoke())):
         assert result.content == "done"
@@ -251,8 +251,8 @@ def test_a_denied_decision_keeps_a_tool_from_running() -> None:
         assert (result.status, result.value, result.decision) == ("denied", None, denied)
 
 
-def test_a_judge_sees_checked_arguments_however_the_tool_is_used() -> None:
-    """A direct call is judged on the same values as a model's call; what does not fit the parameters is refused."""
+def test_judge_receives_checked_arguments() -> None:
+    """A direct call and a model's call are judged on the same validated arguments."""
 
     def count(n: int) -> int:
         return n
@@ -269,8 +269,8 @@ def test_a_judge_sees_checked_arguments_however_the_tool_is_used() -> None:
         careful(n="many")
 
 
-def test_the_tool_s_own_judge_binds_everybody() -> None:
-    """A denial by the tool's own judge stops a direct call and an invocation alike, with reason and remedy."""
+def test_denial_applies_to_every_call() -> None:
+    """A denial stops direct calls and invocations alike, with a reason and a remedy."""
     ran.clear()
     told = r"That folder is the system's\. Use the workspace\."
     with pytest.raises(Blocked, match=told):
@@ -286,8 +286,8 @@ def test_the_tool_s_own_judge_binds_everybody() -> None:
     assert ran == ["/home/a", "/home/b"]
 
 
-def test_judging_runs_nothing() -> None:
-    """`judge` says what would happen and runs nothing; a tool without a judge says that it has none."""
+def test_judge_does_not_run_the_tool() -> None:
+    """`judge` returns the decision without running the tool, also for a tool without a judge."""
     ran.clear()
     assert show.judge({"path": "/home/a"}) == ALLOW
     assert show.judge("").rule == "no-etc"
@@ -295,8 +295,8 @@ def test_judging_runs_nothing() -> None:
     assert divide.judge({"a": 1}) == Decision(Verdict.ALLOW, "no-rule", "The tool divide has no judge.")
 
 
-def test_a_direct_call_has_already_said_yes() -> None:
-    """An `ask` binds a model only: direct calls and invocations go through, and the decision is in the result."""
+def test_direct_call_counts_as_approval() -> None:
+    """A direct call or `invoke` runs despite an `ask` decision, which the result contains."""
     asking = Tool(divide.function, judge=lambda _: ASK)
     assert asking(6) == 3
     result = asking.invoke({"a": 6})
@@ -304,8 +304,8 @@ def test_a_direct_call_has_already_said_yes() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, True, "allow", ValueError("confused")])
-def test_a_judge_that_fails_has_not_allowed_anything(answer: Any) -> None:
-    """A judge that raises, or gives something other than a Decision, denies."""
+def test_failing_judge_denies(answer: Any) -> None:
+    """A judge that raises or does not return a Decision denies the call."""
 
     def judge(_: Mapping[str, Any]) -> Any:
         if isinstance(answer, Exception):
@@ -319,8 +319,8 @@ def test_a_judge_that_fails_has_not_allowed_anything(answer: Any) -> None:
         guarded(1)
 
 
-def test_a_judge_cannot_change_what_it_judges() -> None:
-    """A judge sees a dictionary of its own."""
+def test_judge_cannot_change_the_arguments() -> None:
+    """A judge receives a copy of the arguments."""
 
     def greedy(arguments: Mapping[str, Any]) -> Decision:
         arguments.clear()
@@ -329,8 +329,8 @@ def test_a_judge_cannot_change_what_it_judges() -> None:
     assert Tool(divide.function, judge=greedy).invoke({"a": 6}).value == 3
 
 
-def test_a_judge_cannot_change_what_is_inside_the_arguments() -> None:
-    """What a judge does to a list it is shown does not change the one that the function gets."""
+def test_judge_cannot_change_nested_arguments() -> None:
+    """A judge receives a copy of nested values."""
 
     def total(numbers: list[int]) -> int:
         return sum(numbers)
@@ -379,8 +379,8 @@ async def afail(error: Any) -> None:
 
 
 @pytest.mark.parametrize("function", [fail, afail])
-def test_a_fault_of_the_tool_is_a_result(function: Any) -> None:
-    """What a tool raises is told as type and message; a timeout of its own and a denial keep their meaning."""
+def test_tool_exception_is_returned_as_a_result(function: Any) -> None:
+    """An exception of a tool is returned as a failed, timed out or denied result."""
     failing = Tool(function, "failing")
     cases = [
         (ValueError("no"), "failed", "ValueError: no"),
@@ -439,13 +439,13 @@ def test_without_a_limit_a_tool_runs_in_the_caller_s_thread() -> None:
 
 
 def test_output_is_bounded() -> None:
-    """What a model is told is at most `max_chars` long, and the whole value is still there for the caller."""
+    """The content has at most `max_chars` characters, while the value is complete."""
     result = Tool(lambda: "x" * 5_000, "long", max_chars=100).invoke()
     assert (result.status, len(result.content), len(result.value)) == ("truncated", 100, 5_000)
 
 
-def test_output_that_cannot_be_told_is_a_fault() -> None:
-    """A value that fails while it is made into text is a failed result, not a crash."""
+def test_output_that_cannot_be_rendered_fails() -> None:
+    """A value that cannot be rendered returns a failed result."""
 
     class Broken(dict[str, Any]):
         """A dictionary that cannot be read."""
@@ -471,7 +471,7 @@ def test_methods_are_tools_of_their_instances() -> None:
 
 
 def test_methods_taken_from_the_class_are_called_with_an_instance() -> None:
-    """A method taken from its class works like any function of the class, judge included."""
+    """A method accessed on its class is called with an instance, and its judge applies."""
     assert Basket.add.lacks_instance
     assert Basket.add(Basket("An"), "kiwi") == "An: 1 kiwi"
     assert Basket.guarded(Basket("An"), "kiwi") == "kiwi"
@@ -481,8 +481,8 @@ def test_methods_taken_from_the_class_are_called_with_an_instance() -> None:
         Basket("An").guarded("/etc/fruit")
 
 
-def test_static_and_class_methods_are_tools_in_either_order() -> None:
-    """`@tool` may stand above or below `@staticmethod` and `@classmethod`."""
+def test_static_and_class_methods_can_be_tools() -> None:
+    """`@tool` can be applied above or below `@staticmethod` and `@classmethod`."""
     for source in (Basket, Basket("An")):
         assert source.outer_static.invoke({"self_made": "a"}).value == "a"
         assert source.inner_static.invoke({"self_made": "b"}).value == "b"
@@ -533,8 +533,8 @@ def test_anything_callable_can_be_a_tool(function: Any, arguments: dict[str, Any
     assert asyncio.run(made.ainvoke(arguments)).value == value
 
 
-def test_what_a_partial_has_bound_is_the_developer_s_own() -> None:
-    """A value bound by a partial is not offered to the model, which can neither read nor change it."""
+def test_bound_argument_of_a_partial_is_hidden() -> None:
+    """A model can neither read nor override an argument that a partial binds."""
     made = Tool(functools.partial(mixed, b="secret"))
     assert "secret" not in json.dumps(made.to_openai_tool())
     assert made.invoke({"a": 1, "b": "other"}).status == "failed"
@@ -551,8 +551,8 @@ async def async_generator() -> Any:
 
 
 @pytest.mark.parametrize("function", [generator, async_generator])
-def test_a_function_that_yields_is_told_as_a_list(function: Any) -> None:
-    """A model is told all that a function yields; a program that calls the tool gets the function's own value."""
+def test_generator_function_returns_a_list(function: Any) -> None:
+    """`invoke` returns the values of a generator as a list; a direct call returns the generator."""
     made = Tool(function)
     assert (made.invoke({}).value, made.invoke({}).content) == ([1], "[1]")
     assert asyncio.run(made.ainvoke({})).value == [1]
@@ -593,8 +593,8 @@ def test_a_function_that_yields_is_told_as_a_list(function: Any) -> None:
         (max, {}, "'max' has no readable signature"),
     ],
 )
-def test_a_bad_tool_is_refused_at_once(function: Any, options: dict[str, Any], told: str) -> None:
-    """What cannot be a tool is refused where it is made, with what is wrong and what to do."""
+def test_invalid_tool_is_rejected(function: Any, options: dict[str, Any], told: str) -> None:
+    """An invalid tool raises an error when it is created."""
     with pytest.raises(ConfigError, match=told):
         Tool(function, **options)
     with pytest.raises(ConfigError, match=told):
@@ -625,8 +625,8 @@ def test_a_tool_of_somebody_else_s_schema() -> None:
     assert foreign.spec.strict_parameters is not None
 
 
-def test_a_judge_guards_a_foreign_tool_too() -> None:
-    """A tool of somebody else's schema passes the same gate."""
+def test_judge_of_a_tool_with_a_given_schema() -> None:
+    """The judge of a tool with a given schema is applied as for any other tool."""
 
     def forward(**arguments: Any) -> Any:
         return arguments
@@ -662,8 +662,8 @@ def test_an_async_function_serves_a_foreign_tool() -> None:
 @pytest.mark.parametrize(
     "echo", [lambda func, self, schema, copy, json, _x, cls, name, arguments, decision, args, kwargs: [*locals()]]
 )
-def test_any_parameter_name_works_all_the_way(echo: Any, *, rich: bool) -> None:
-    """Parameters named like Python's or the toolkit's own work in checks, judges, direct calls and runs."""
+def test_any_parameter_name_is_supported(echo: Any, *, rich: bool) -> None:
+    """Parameter names such as `self` or `json` work in checks, judges, direct calls and runs."""
     names = list(inspect.signature(echo).parameters)
     echo.__annotations__.update(dict.fromkeys(names, Annotated[int, Field()] if rich else int))
     made = Tool(echo, "echo", judge=lambda _: ALLOW)
@@ -682,6 +682,6 @@ def test_a_direct_call_costs_microseconds() -> None:
     assert (time.process_time() - started) / calls < 50e-6
 
 
-def test_the_result_is_the_vocabulary_s() -> None:
-    """What `invoke` gives is the ToolResult of the vocabulary."""
+def test_invoke_returns_a_tool_result() -> None:
+    """`invoke` returns a ToolResult."""
     assert isinstance(divide.invoke({"a": 1}), ToolResult)

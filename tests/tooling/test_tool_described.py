@@ -33,8 +33,8 @@ class Clerk:
         return f"Hello {name}"
 
 
-def test_another_description_is_all_that_differs():
-    """A tool with another description tells that to a model, and is otherwise the same; the first one stays."""
+def test_described_changes_only_the_description():
+    """`described` returns a tool that differs only in its description."""
     first = Tool(add, level="network", max_chars=500)
     assert first.spec.description == "Add two numbers."
     other = first.described("Adds.")
@@ -53,8 +53,8 @@ def test_another_description_holds_in_every_workspace():
         assert each.within("there").within("elsewhere").description == "Adds."
 
 
-def test_a_method_keeps_its_other_description():
-    """The tool of a method is told otherwise before or after it is taken from its object."""
+def test_described_method():
+    """`described` works before and after a method is bound to its object."""
     clerk = Clerk()
     before = Clerk.__dict__["greet"].described("Says hello.").__get__(clerk)
     for each in (before, clerk.greet.described("Says hello.")):
@@ -62,14 +62,14 @@ def test_a_method_keeps_its_other_description():
     assert clerk.greet.description == "Greet somebody."
 
 
-def test_a_description_is_a_text():
-    """What is no text cannot describe a tool; with none, a tool is told by its function's own text again."""
+def test_description_must_be_a_string():
+    """A description that is not a string raises an error; None restores the docstring."""
     with pytest.raises(ConfigError, match="description= takes text"):
         Tool(add).described(7)
     assert Tool(add, description="Adds.").described(None).description == "Add two numbers."
 
 
-def test_who_judges_the_calls():
-    """A tool tells the function that judges its calls, and None when it has no judge of its own."""
+def test_judged_by():
+    """`judged_by` returns the judge of a tool, or None if it has none."""
     assert Tool(add, judge=refuse).judged_by is refuse
     assert Tool(add).judged_by is None

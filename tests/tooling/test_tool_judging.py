@@ -77,16 +77,16 @@ def clerk(*lines: Any, judge: Any = within_means, **options: Any) -> Agent:
 
 
 @pytest.mark.parametrize("judge", JUDGES)
-def test_a_run_tells_the_judge_whose_it_is(judge: Any) -> None:
-    """The same call is allowed for the one and denied for the other, also when the run awaits."""
+def test_judge_receives_the_context_of_the_run(judge: Any) -> None:
+    """The same call is allowed or denied by the context of its run, blocking and awaited."""
     agent = clerk(*[call("send", euros=20), "Done."] * 2, judge=judge, remember=False)
     (first,) = agent.run("Send 20.", context=AN).decisions
     (other,) = asyncio.run(agent.arun("Send 20.", context=BO)).decisions
     assert (first.verdict, other.rule, other.reason) == (Verdict.ALLOW, "too-much", "Bo may send 5 at most.")
 
 
-def test_a_judge_knows_the_call_and_what_was_read() -> None:
-    """Agent, run, session, call and messages are those of the call that is judged."""
+def test_judge_receives_call_details() -> None:
+    """The judge receives the agent, run, session, call and messages of the call."""
     seen.clear()
     result = clerk(call("send", euros=20), "Done.", session="bo").run("Send 20.", context=AN)
     (run,) = seen
@@ -95,8 +95,8 @@ def test_a_judge_knows_the_call_and_what_was_read() -> None:
     assert [message.text for message in run.messages] == ["Send 20.", ""]
 
 
-def test_calls_of_programs_are_judged_by_the_run_s_account() -> None:
-    """A program's call is that of the run in which it stands."""
+def test_program_calls_are_judged_with_the_run_context() -> None:
+    """A call made by a program is judged with the context of the current run."""
     code = "print(send(euros=20))"
     agent = Agent(
         "clerk",
@@ -108,16 +108,16 @@ def test_calls_of_programs_are_judged_by_the_run_s_account() -> None:
     assert "Bo may send 5 at most" in agent.run("Send 20.", context=BO).tool_calls[0].result.content
 
 
-def test_a_run_that_lacks_what_the_judge_needs_does_not_begin() -> None:
-    """What a run is given is checked before anybody is asked."""
+def test_missing_context_for_a_judge_raises_an_error() -> None:
+    """A run without the context that a judge requires raises an error before any request."""
     agent = clerk("never")
     with pytest.raises(ConfigError, match="The judge of send needs a Account as the context of its run"):
         agent.run("Send 20.")
     assert agent.llm.requests == []
 
 
-def test_outside_of_a_run_a_judge_that_needs_one_asks() -> None:
-    """Nobody knows whether the call is allowed: your own code may make it, and says so by making it."""
+def test_judge_with_context_asks_outside_of_a_run() -> None:
+    """Outside of a run a judge that requires one returns `ask`, and a direct call is allowed."""
     paying = Tool(send, judge=within_means)
     decision = paying.judge({"euros": 20})
     assert (decision.verdict, decision.rule) == (Verdict.ASK, "no-run")
@@ -127,8 +127,8 @@ def test_outside_of_a_run_a_judge_that_needs_one_asks() -> None:
     assert paying.judge({"euros": 20}, RunContext(BO)).rule == "too-much"
 
 
-def test_a_context_given_by_hand_is_the_judge_s_too() -> None:
-    """Who gives a tool its RunContext by hand has it judged by that."""
+def test_explicit_context_is_passed_to_the_judge() -> None:
+    """A RunContext passed to a tool explicitly is also passed to its judge."""
 
     @tool(judge=within_means)
     def pay(euros: int, run: RunContext[Account]) -> str:
@@ -153,8 +153,8 @@ def test_a_tool_that_calls_another_has_it_judged_in_its_run() -> None:
     assert agent.run("Tip 20.", context=BO).tool_calls[0].result.status == "denied"
 
 
-def test_a_judge_may_do_without_a_run() -> None:
-    """A parameter whose default is None gets the run where there is one."""
+def test_judge_with_optional_context() -> None:
+    """A judge whose context defaults to None can be called outside of a run."""
 
     def lenient(arguments: Mapping[str, Any], run: RunContext[Account] | None = None) -> Decision:
         return Decision(Verdict.ALLOW, "known" if run else "unknown", "It may.")
@@ -165,14 +165,14 @@ def test_a_judge_may_do_without_a_run() -> None:
     assert Tool(send, judge=lenient).judge({"euros": 20}, RunContext(AN)).rule == "known"
 
 
-def test_a_client_of_a_server_is_no_run() -> None:
-    """Over MCP such a judge asks, so that without an approver the call is denied."""
+def test_judge_with_context_denies_over_mcp() -> None:
+    """A call to an MCP server without an approver is denied if its judge requires a run."""
     result = asyncio.run(ToolServer([Tool(send, judge=within_means)]).answer("send", {"euros": 1}))
     assert (result.status, result.decision.rule if result.decision else "") == ("denied", "no-run")
 
 
-def test_a_tool_is_invoked_as_in_a_run() -> None:
-    """Function and judge get the context that is given beside the arguments, blocking and awaiting."""
+def test_invoke_with_a_context() -> None:
+    """`invoke` and `ainvoke` pass the given context to the function and the judge."""
 
     @tool(judge=within_means)
     def pay(euros: int, run: RunContext[Account]) -> str:

@@ -107,8 +107,8 @@ def test_a_toolset_is_made_of_anything_that_holds_tools(items: Any, names: tuple
     assert all(isinstance(each, Tool) for each in toolset)
 
 
-def test_a_method_that_gives_tools_is_called_first() -> None:
-    """Whoever forgets the parentheses of `as_tool()` is told, instead of having a tool that makes tools."""
+def test_uncalled_as_tool_is_rejected() -> None:
+    """Passing `as_tool` without calling it raises an error that shows the call."""
     agent = Agent("clerk", llm=ScriptedLLM())
     with pytest.raises(ConfigError, match=r"Agent.as_tool returns tools when it is called. Write: as_tool\(\)"):
         Toolset([agent.as_tool])
@@ -120,8 +120,8 @@ def test_the_tools_of_a_class_and_of_its_instances_work() -> None:
     assert [each.invoke({"count": 2}).value for each in toolset] == [2, "ShelfShelf", 2]
 
 
-def test_a_class_method_that_is_a_tool_is_found_inside_a_bound_method() -> None:
-    """Python 3.13 binds a class method to its class by itself: the tool inside is found, and bound the same way."""
+def test_class_method_tool_inside_a_bound_method() -> None:
+    """A tool wrapped in a bound class method is found and bound to the class."""
     bound: Any = types.MethodType(Shelf.__dict__["describe"].__func__, Shelf)
     assert Toolset([bound]).find("describe").invoke({"count": 1}).value == "Shelf"
 
@@ -148,8 +148,8 @@ def test_a_class_method_that_is_a_tool_is_found_inside_a_bound_method() -> None:
         (lambda text: text, "'<lambda>' is not a name that providers accept"),
     ],
 )
-def test_what_is_no_tool_is_refused_with_a_hint(items: Any, told: str) -> None:
-    """What cannot be a tool is refused at once, with a hint at what was probably meant."""
+def test_invalid_item_is_rejected_with_a_hint(items: Any, told: str) -> None:
+    """An item that is not a tool raises an error with a suggestion."""
     with pytest.raises(ConfigError, match=told):
         Toolset(items)
 
@@ -178,8 +178,8 @@ def test_some_of_the_tools_can_be_chosen() -> None:
         three.up_to("harmless")
 
 
-def test_a_tool_is_had_by_its_name() -> None:
-    """A toolset gives a tool by its place or by its name, and tells whether it has one."""
+def test_toolset_lookup() -> None:
+    """A toolset supports indexing by position or name, and membership tests."""
     assert (three[0], three["fetch"]) == (add, fetch)
     assert "fetch" in three
     assert fetch in three
@@ -188,8 +188,8 @@ def test_a_tool_is_had_by_its_name() -> None:
         three["fetched"]
 
 
-def test_a_misspelt_name_is_refused_with_the_closest_real_one() -> None:
-    """Choosing a tool that is not there is an error of the developer, who is told the closest name."""
+def test_unknown_name_error_suggests_a_name() -> None:
+    """Selecting an unknown tool raises an error that suggests the closest name."""
     for choose in (three.only, three.without):
         with pytest.raises(ConfigError, match=r"No tool is named 'fetsh'. Did you mean 'fetch'\? The tools are: add"):
             choose("fetsh")
@@ -238,7 +238,7 @@ def test_a_toolset_is_a_sequence_that_never_changes() -> None:
 
 
 def test_tools_stay_searchable() -> None:
-    """What must be searched for stays so in whatever is made of a toolset, and beside plain tools."""
+    """Searchable tools remain searchable in derived and combined toolsets."""
     searched = three.searchable()
     assert searched.names == three.names
     assert searched != three
@@ -265,14 +265,14 @@ def test_tools_stay_searchable() -> None:
     assert three.searchable_names == frozenset()
 
 
-def test_what_must_be_searched_for_is_not_listed() -> None:
-    """The error for a made-up name lists the plain tools, and suggests any."""
+def test_searchable_tools_are_not_listed() -> None:
+    """The error for an unknown name lists only plain tools, but may suggest a searchable one."""
     with pytest.raises(UnknownTool) as caught:
         Toolset([three.only("add"), three.without("add").searchable()]).find("fetsh")
     assert str(caught.value) == "No tool is named 'fetsh'. Did you mean 'fetch'? The tools are: add."
 
 
-def test_a_method_of_a_toolset_is_no_tool() -> None:
-    """Who forgets the brackets is told, instead of a model being offered a method of ours."""
+def test_toolset_method_is_rejected() -> None:
+    """Passing a method of a toolset without calling it raises an error."""
     with pytest.raises(ConfigError, match=r"Call it: toolset\.searchable\(\.\.\.\)"):
         Toolset([three.searchable])

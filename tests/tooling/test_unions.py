@@ -178,14 +178,14 @@ def test_names_of_tags():
 @pytest.mark.parametrize(
     "kind", [Flight | dict[str, Any] | NoFlight, Annotated[Cat | Dog, Field(discriminator="kind")]]
 )
-def test_unions_that_stay(kind):
-    """A union with a dictionary, and one with a discriminator of its own, are validated as they are."""
+def test_unions_that_are_unchanged(kind):
+    """Unions with a dictionary or a custom discriminator are validated unchanged."""
     assert OutputType.of(kind).parse('{"kind": "dog", "name": "Rex"}')
 
 
 @pytest.mark.parametrize("kinds", [[], [3], ["Flight"]])
 def test_invalid_lists_of_types(kinds):
-    """A list that contains anything but types is refused."""
+    """A list that contains anything but types is rejected."""
     with pytest.raises(ConfigError):
         OutputType.of(kinds)
 
@@ -206,8 +206,8 @@ def book(what: Flight | NoFlight, seats: int = 1) -> str:
         ({"what": {"number": "A1", "price": 3, "gate": "B"}}, "Argument 'what.gate' is not a known name"),
     ],
 )
-def test_arguments_of_tools(given, answer):
-    """The arguments of tools are told apart like answers."""
+def test_union_arguments_of_tools(given, answer):
+    """Union members in tool arguments are distinguished as in output types."""
     result = book.invoke(given)
     assert (result.error or result.value).startswith(answer)
 
@@ -221,8 +221,8 @@ def test_an_agent_asks_again():
     assert result.text == '{"number": "A1", "price": 300}'
 
 
-def test_extract_tells_apart():
-    """`LLM.extract` takes unions and lists of types, too."""
+def test_extract_accepts_unions():
+    """`LLM.extract` accepts unions and lists of types."""
     with FakeServer('{"type": "NoFlight", "reason": "fog"}') as server:
         llm = LLM(base_url=server.base_url, model="m")
         assert llm.extract("No flight because of fog.", [Flight, NoFlight]) == NoFlight("fog")

@@ -23,8 +23,8 @@ SHIPPED = {
 
 
 @pytest.mark.for_each("name", sorted(SHIPPED))
-def test_a_tool_that_is_made_is_in_the_catalog(name):
-    """Each tool of a module is chosen by its name; whoever imports it from agentkit gets it, or is told where it is."""
+def test_every_tool_is_in_the_catalog(name):
+    """Every tool is in the catalog and exported by agentkit, or the import error says where it is."""
     shipped = SHIPPED[name]
     assert shipped is finish_tool or shipped.name in all_tools, "Name it in agentkit/tools/catalog.py"
     if name not in agentkit.__all__:
@@ -32,8 +32,8 @@ def test_a_tool_that_is_made_is_in_the_catalog(name):
             getattr(agentkit, name)
 
 
-def test_core_tools_stand_in_the_promised_order():
-    """The core tools are date, calculator, text length and JSON, in this order."""
+def test_order_of_core_tools():
+    """The core tools are date, calculator, string length and JSON, in this order."""
     names = [tool.name for tool in core_tools]
     assert names == ["get_current_datetime", "calculator", "string_length", "parse_json"]
 
@@ -49,8 +49,8 @@ def test_collections_are_known_by_name():
     assert [tool.name for tool in chosen] == ["calculator", "get_current_datetime", "string_length", "parse_json"]
 
 
-def test_unknown_tool_is_named():
-    """A name that is neither a collection nor a tool is refused with the closest tool."""
+def test_unknown_tool_error_suggests_a_name():
+    """An unknown collection or tool raises an error with the closest name."""
     with pytest.raises(UnknownTool, match="calculator"):
         named(["calculater"])
 

@@ -43,14 +43,14 @@ def test_tool_is_named_and_described(tool, name, parameters):
     assert all(described[each]["description"] for each in parameters)
 
 
-def test_calculator_gives_expression_and_result():
-    """The calculator repeats the expression and gives its value."""
+def test_calculator_returns_expression_and_result():
+    """The calculator returns the expression and its value."""
     expression = "sqrt(121) + 2**5"
     assert calculator_tool(expression=expression) == {"expression": expression, "result": 43.0}
 
 
-def test_calculator_gives_expression_and_error():
-    """The calculator returns the error beside the expression, it does not raise."""
+def test_calculator_returns_errors():
+    """The calculator returns an error with the expression instead of raising it."""
     answer = calculator_tool(expression="1 / 0")
     assert answer == {"expression": "1 / 0", "error": "1 / 0 divides by zero."}
 
@@ -62,14 +62,14 @@ def test_calculator_repeats_a_long_expression_shortened():
     assert "10,000 characters" in answer["error"]
 
 
-def test_calculator_refuses_what_is_no_text():
-    """A value that is no text is returned with an error."""
+def test_calculator_rejects_non_strings():
+    """An expression that is not a string is returned with an error."""
     assert calculator_tool(expression=5)["expression"] == 5
     assert "int" in calculator_tool(expression=5)["error"]
 
 
-def test_failure_is_told_to_the_model_as_a_failure():
-    """A call whose answer holds an error counts as failed."""
+def test_returned_error_is_a_failed_result():
+    """A call that returns an error has the status failed."""
     assert calculator_tool.invoke({"expression": "2 +"}).status == "failed"
     assert calculator_tool.invoke({"expression": "2 + 2"}).status == "ok"
 
@@ -121,7 +121,7 @@ def test_datetime_in_utc_by_another_name(name):
     ],
 )
 def test_unknown_time_zone_is_explained(name, hint):
-    """A zone that does not exist gives an error that names close ones; no file but a zone is ever read."""
+    """An unknown time zone returns an error with a suggestion, and no other file is read."""
     answer = current_datetime_tool(timezone=name)
     assert list(answer) == ["timezone", "error"]
     assert answer["error"].startswith("Unknown time zone")
@@ -209,7 +209,7 @@ def test_commas_in_a_call_are_explained(expression, result, note):
 
 @pytest.mark.usefixtures("no_time_zone_data")
 def test_machine_without_time_zone_data():
-    """Without a time zone database UTC and local time work, and the error says what to install."""
+    """Without a time zone database UTC and local time work, and other zones return an error."""
     assert current_datetime_tool(timezone="UTC")["utc_offset"] == "+00:00"
     assert "error" not in current_datetime_tool()
     assert "pip install tzdata" in current_datetime_tool(timezone="Asia/Tokyo")["error"]
@@ -236,31 +236,31 @@ def test_machine_without_time_zone_data():
     ],
 )
 def test_string_length_counts(text, characters, words, lines):
-    """Characters are Unicode code points, words stand between white space, a final line break opens no line."""
+    """Characters are code points, words are separated by whitespace, and a final newline adds no line."""
     answer = string_length_tool(text=text)
     assert answer == {"text": text, "characters": characters, "words": words, "lines": lines}
 
 
-def test_json_gives_success_and_data():
-    """A valid JSON text gives success and its value, and nothing else."""
+def test_json_returns_success_and_data():
+    """Valid JSON returns success and its value only."""
     assert json_parse_tool(json_string='{"a": [1, null]}') == {"success": True, "data": {"a": [1, None]}}
 
 
 def test_json_reports_duplicate_keys():
-    """A duplicate key is reported beside the value."""
+    """A duplicate key is reported in the warnings."""
     answer = json_parse_tool(json_string='{"a": 1, "a": 2}')
     assert answer["data"] == {"a": 2}
     assert answer["warnings"] == ["Duplicate key 'a': the last value was used."]
 
 
 def test_json_in_a_code_fence_is_marked_as_repaired():
-    """A Markdown code fence around the JSON is taken off, and the answer says so."""
+    """A Markdown code fence around JSON is removed, and the result is marked as repaired."""
     answer = json_parse_tool(json_string="```json\n[7]\n```")
     assert (answer["success"], answer["data"], answer["repaired"]) == (True, [7], True)
 
 
-def test_json_gives_the_error():
-    """An invalid JSON text gives success false and the error."""
+def test_invalid_json_returns_an_error():
+    """Invalid JSON returns success false and the error."""
     answer = json_parse_tool(json_string="[1,]")
     assert answer == {"success": False, "error": "Line 1, column 3: remove the comma before the closing bracket."}
 
@@ -278,6 +278,6 @@ def test_json_gives_the_error():
         ("1.7976931348623157e308", 1.7976931348623157e308),
     ],
 )
-def test_a_result_shows_no_binary_noise(expression, result):
-    """A float that misses a short decimal by binary rounding alone is that decimal; any other is as it is."""
+def test_result_has_no_rounding_noise(expression, result):
+    """Floating-point rounding noise is removed from a result, and other digits are unchanged."""
     assert calculator_tool(expression=expression) == {"expression": expression, "result": result}

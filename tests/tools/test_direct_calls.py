@@ -78,8 +78,8 @@ def test_unconfirmed_destruction_is_blocked_with_remedy(folder):
 
 
 @pytest.mark.skipif(not command_boundary().is_strong, reason="this machine lacks a strong boundary")
-def test_undoable_destruction_runs_unasked_in_a_run_alone(folder):
-    """The decision that lets a run delete what its journal can restore does not confirm a direct call."""
+def test_undoable_deletion_needs_confirmation_outside_a_run(folder):
+    """A deletion that can be undone runs without confirmation in a run, but not in a direct call."""
     command = {"command": "rm -rf build"}
     in_run = shell_tool_in(Workspace(folder).for_run("r"))
     assert in_run.decide(command)[1].allowed
@@ -126,8 +126,8 @@ def test_confirmation_is_for_one_call(folder):
     assert (folder / "build").exists()
 
 
-def test_confirmation_does_not_lift_a_denial():
-    """What the judge denies stays denied when the call is confirmed."""
+def test_confirmation_does_not_override_a_denial():
+    """A call that the judge denies is denied even if it is confirmed."""
     assert shell_tool.confirmed(command="rm -rf /")["status"] == "denied"
     assert shell_tool.invoke({"command": "mkfs.ext4 disk.img"}, confirm=True).status == "denied"
 
@@ -140,8 +140,8 @@ def test_model_cannot_confirm():
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_own_tool_that_destroys_must_be_confirmed(is_async):
-    """The judge of any tool can say that a call destroys."""
+def test_custom_destructive_tool_must_be_confirmed(is_async):
+    """A call that the judge of a custom tool marks as destructive must be confirmed."""
 
     def judge(_):
         return Decision(Verdict.ALLOW, "mine", "It drops a table.", destroys="it drops a table.")
@@ -187,8 +187,8 @@ def test_undo_of_a_call_spares_later_changes(folder):
     assert (folder / "a.txt").read_text() == "by hand"
 
 
-def test_calls_that_change_nothing_leave_nothing_behind():
-    """Reading, failing and writing what is there already leave no record."""
+def test_calls_without_changes_are_not_recorded():
+    """Reads, failed calls and writes of identical content leave no record."""
     write_file_tool(path="a.txt", content="1")
     before = len(records())
     write_file_tool(path="a.txt", content="1")
@@ -213,8 +213,8 @@ def test_records_of_calls_are_bounded_and_spare_those_of_runs():
     assert Journal.of_this_machine().find("kept").notes == ("begun",)
 
 
-def test_calls_in_threads_have_records_of_their_own(folder):
-    """Each of several results at once undoes its own change only."""
+def test_concurrent_calls_have_separate_records(folder):
+    """Undoing one of several concurrent results reverts only its own change."""
     results = {}
 
     def write(name):

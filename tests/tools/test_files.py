@@ -70,8 +70,8 @@ def test_file_is_read(workspace):
     }
 
 
-def test_a_document_is_read_as_what_stands_in_it(workspace, folder, docx, pdf):
-    """Of a PDF or an office program's document a model reads the words, in parts as of any text."""
+def test_document_is_read_as_text(workspace, folder, docx, pdf):
+    """The text of a PDF or office document is returned in parts."""
     (folder / "plan.docx").write_bytes(docx("Plan", "Thirty days."))
     (folder / "report.pdf").write_bytes(pdf("Call before nine."))
     read = read_file_in(workspace)
@@ -81,8 +81,8 @@ def test_a_document_is_read_as_what_stands_in_it(workspace, folder, docx, pdf):
     assert "cannot be edited" in read(path="report.pdf")["note"]
 
 
-def test_a_document_that_cannot_be_read_is_told(workspace, folder, docx):
-    """What is damaged or of an old format says so; secrets of a document are hidden as those of a text."""
+def test_unreadable_document_is_reported(workspace, folder, docx):
+    """A damaged or unsupported document returns an error, and secrets in documents are hidden."""
     (folder / "cut.docx").write_bytes(docx("Plan", "Thirty days.")[:50])
     (folder / "old.doc").write_bytes(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(100))
     (folder / "key.docx").write_bytes(docx("Key", "sk-proj-" + "a1B2" * 12))
@@ -93,7 +93,7 @@ def test_a_document_that_cannot_be_read_is_told(workspace, folder, docx):
 
 
 def test_file_is_read_in_parts(workspace, folder):
-    """Of a long file a part is read, and where to go on; what is not UTF-8 says so."""
+    """A long file is returned in parts with the next offset, and invalid UTF-8 is reported."""
     tool = read_file_in(workspace)
     assert tool("a.txt", limit=1)["next_offset"] == 2
     assert "status" not in tool("a.txt", limit=1)
@@ -110,8 +110,8 @@ def test_file_is_read_in_parts(workspace, folder):
 
 
 @pytest.mark.parametrize("path", ["missing.txt", "sub", ""])
-def test_failure_is_told(path, workspace):
-    """What cannot be done is told with path and error."""
+def test_failure_is_reported(path, workspace):
+    """A failed call returns the path and an error."""
     for tool, arguments in (
         (read_file_in(workspace), {}),
         (write_file_in(workspace), {"content": "x"}),
@@ -125,7 +125,7 @@ def test_failure_is_told(path, workspace):
 
 
 def test_file_is_written(workspace, folder):
-    """Writing tells how many bytes were written and whether the file is new."""
+    """Writing returns the number of bytes and whether the file was created."""
     tool = write_file_in(workspace)
     assert tool("sub/new/é.txt", "é\n") == {
         "path": "sub/new/é.txt",
@@ -140,7 +140,7 @@ def test_file_is_written(workspace, folder):
 
 
 def test_file_is_edited(workspace, folder):
-    """Editing tells what has changed."""
+    """Editing returns a diff of the changes."""
     result = edit_file_in(workspace)("a.txt", "two", "TWO")
     assert result["success"] is True
     assert "-two\n+TWO\n" in result["changes"]
@@ -159,8 +159,8 @@ def test_folder_is_listed(workspace, folder):
     assert (len(result.value["files"]), result.value["total_entries"]) == (1_000, 1_200)
 
 
-def test_files_are_searched_but_no_secrets(workspace, folder):
-    """Matches are told by file and line; files that hold secrets are not searched."""
+def test_search_skips_secret_files(workspace, folder):
+    """A search returns the file and line of each match and skips files that contain secrets."""
     tool = search_files_in(workspace)
     assert tool("one|hidden") == {
         "pattern": "one|hidden",
@@ -174,8 +174,8 @@ def test_files_are_searched_but_no_secrets(workspace, folder):
     assert tool("x", "many.txt")["status"] == "truncated"
 
 
-def test_endless_pattern_is_told(workspace, folder):
-    """A pattern that takes too long has timed out, and what was found before is told."""
+def test_slow_pattern_times_out(workspace, folder):
+    """A pattern that takes too long returns a timeout with the matches found before."""
     (folder / "b.txt").write_text("a" * 60 + "!")
     (folder / "a.txt").write_text("aaa")
     result = search_files_in(workspace).invoke({"pattern": "^(a+)+$"})
@@ -183,8 +183,8 @@ def test_endless_pattern_is_told(workspace, folder):
     assert result.value["matches"] == [{"path": "a.txt", "line": 1, "text": "aaa"}]
 
 
-def test_path_has_a_second_spelling(workspace):
-    """`file_path` is taken as `path`, by a model and by a program."""
+def test_file_path_is_an_alias_of_path(workspace):
+    """`file_path` is accepted as an alias of `path`."""
     tool = read_file_in(workspace)
     assert tool(file_path="a.txt")["path"] == "a.txt"
     assert tool.invoke('{"file_path": "a.txt"}').status == "ok"
@@ -213,7 +213,7 @@ def test_path_has_a_second_spelling(workspace):
     ],
 )
 def test_call_is_judged(access, path, verdict, rule, workspace, folder):
-    """Secrets and what is outside are denied, what runs later is asked about; reading is of a lower level."""
+    """Secrets and outside paths are denied, hooks require approval, and reads have a lower level."""
     (folder / "link").symlink_to(".env")
     (folder / ".git/hooks").mkdir(parents=True)
     (folder / "hooks").symlink_to(".git/hooks")
@@ -226,8 +226,8 @@ def test_call_is_judged(access, path, verdict, rule, workspace, folder):
     assert not decision.egress
 
 
-def test_program_that_calls_a_tool_is_denied_too(workspace):
-    """A direct call that the judge denies gives reason, remedy and decision under the keys of a failure."""
+def test_denied_direct_call_returns_the_decision(workspace):
+    """A denied direct call returns the path, status, decision and an error with a remedy."""
     result = write_file_in(workspace)("../x.txt", "x")
     assert (result["path"], result["status"], result["decision"]["rule"]) == ("../x.txt", "denied", "workspace.outside")
     assert "outside the workspace" in result["error"]
@@ -244,8 +244,8 @@ def test_program_that_calls_a_tool_is_denied_too(workspace):
         ("write", "b.txt", False),
     ],
 )
-def test_place_is_checked_again_when_it_is_touched(access, place, refused, workspace):
-    """When a link was put in the way after the judgment, the real place is refused."""
+def test_resolved_path_is_checked_again(access, place, refused, workspace):
+    """The resolved path is checked again on access, in case a link has replaced the file."""
     check = checking(workspace, "a.txt", access)
     if refused:
         with pytest.raises(Blocked):
@@ -255,8 +255,8 @@ def test_place_is_checked_again_when_it_is_touched(access, place, refused, works
     checking(workspace, ".git/config", "write")(".git/config")
 
 
-def test_secret_is_not_read_while_links_come_and_go(workspace, folder):
-    """In a race against a link to a secret, its content is never told."""
+def test_secret_is_not_read_during_a_link_race(workspace, folder):
+    """A secret is never returned while a link to it is swapped in concurrently."""
     stop = threading.Event()
     (folder / "x").write_text("harmless")
 
@@ -287,7 +287,7 @@ def test_tool_can_be_made_for_another_workspace(tool, workspace, folder):
 
 
 def test_run_can_be_undone(workspace, folder):
-    """What the tools of a run have changed is one diff and is undone together."""
+    """The changes of all tools in a run form one diff and are undone together."""
     run = workspace.for_run("r", "a run")
     write_file_tool.within(run)("new.txt", "x\n")
     edit_file_tool.within(run)("a.txt", "one", "1")
@@ -305,8 +305,8 @@ def own_places(folder):
 
 
 @pytest.mark.parametrize("access", ["read", "write"])
-def test_own_records_are_out_of_reach(access, folder, workspace, monkeypatch):
-    """Nobody reads or forges what agentkit keeps for itself, wherever it is kept."""
+def test_agentkit_records_are_inaccessible(access, folder, workspace, monkeypatch):
+    """The records of agentkit can be neither read nor written, wherever they are stored."""
     monkeypatch.setenv("AGENTKIT_STATE", str(folder / "state"))
     for path in own_places(folder):
         arguments = {"path": path} if access == "read" else {"path": path, "content": "x"}
@@ -320,8 +320,8 @@ def test_own_records_are_out_of_reach(access, folder, workspace, monkeypatch):
     assert write_file_in(workspace).judge({"path": "states/a", "content": ""}).verdict is not Verdict.DENY
 
 
-def test_own_records_are_not_searched(folder, workspace, monkeypatch):
-    """A search passes over what agentkit keeps for itself; a journal of the workspace's own is no exception."""
+def test_agentkit_records_are_not_searched(folder, workspace, monkeypatch):
+    """A search skips the records of agentkit, including a journal inside the workspace."""
     monkeypatch.setenv("AGENTKIT_STATE", str(folder / "state"))
     for name in ("state", "kept"):
         (folder / name).mkdir()
@@ -330,8 +330,8 @@ def test_own_records_are_not_searched(folder, workspace, monkeypatch):
     assert search_files_in(Workspace(folder, journal=Journal(folder / "kept")))("needle")["matches"] == []
 
 
-def test_workspace_in_the_state_folder_is_out_of_reach(folder, workspace, monkeypatch):
-    """A workspace that lies among agentkit's own records gives nothing away."""
+def test_workspace_in_the_state_folder_is_inaccessible(folder, workspace, monkeypatch):
+    """Files of a workspace inside the state folder of agentkit cannot be read."""
     monkeypatch.setenv("AGENTKIT_STATE", str(folder.parent))
     assert read_file_in(workspace).judge({"path": "a.txt"}).verdict is Verdict.DENY
 
@@ -339,8 +339,8 @@ def test_workspace_in_the_state_folder_is_out_of_reach(folder, workspace, monkey
 MARKED = "k=[redacted: API key]\n"
 
 
-def test_mark_of_a_hidden_secret_is_not_written(folder, workspace):
-    """Who writes back what was shown would lose the secret; a mark that really stands in the file may stay."""
+def test_redaction_marker_is_not_written(folder, workspace):
+    """Writing a redaction marker is denied unless the file really contains it."""
     write, edit = write_file_in(workspace), edit_file_in(workspace)
     for arguments in ({"path": "a.txt", "content": MARKED}, {"path": "new.txt", "content": MARKED}):
         decision = write.judge(arguments)

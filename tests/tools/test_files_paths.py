@@ -86,8 +86,8 @@ def outside(folder):
 
 @pytest.mark.for_each("opener", OPENERS)
 @pytest.mark.for_each("row", ROWS, ids=lambda row: row["id"])
-def test_path_is_judged_and_opened_as_its_row_says(row, opener, tmp_path_factory):
-    """No path reads or changes what is outside, and every path inside works."""
+def test_path_is_judged_and_opened_as_specified(row, opener, tmp_path_factory):
+    """Paths outside the workspace are inaccessible, and every path inside it works."""
     with tempfile.TemporaryDirectory(dir=tmp_path_factory.getbasetemp()) as folder:
         check_row(row, OPENERS[opener], Path(folder))
 

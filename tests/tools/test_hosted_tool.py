@@ -23,13 +23,13 @@ DECLARED = [
 
 
 @pytest.mark.parametrize(("tool", "name", "level", "labels"), DECLARED)
-def test_a_hosted_tool_has_a_name_a_level_and_labels_like_any_other(tool, name, level, labels):
-    """What reaches nobody but the provider is SAFE, and anything else NETWORK, until it is said otherwise."""
+def test_name_level_and_labels(tool, name, level, labels):
+    """A hosted tool has a name, a default level and labels."""
     assert (tool.name, tool.level, tool.labels) == (name, level, frozenset(labels))
 
 
-def test_its_settings_are_declared_as_they_are():
-    """What is said of a tool goes into the request, as it was when the tool was made."""
+def test_settings_are_copied_into_the_request():
+    """The settings are copied when the tool is created and sent in the request."""
     domains = ["who.int"]
     tool = HostedTool("web_search", allowed_domains=domains)
     domains.append("evil.example")
@@ -38,22 +38,22 @@ def test_its_settings_are_declared_as_they_are():
     assert repr(tool) == "HostedTool('web_search', level=NETWORK)"
 
 
-def test_it_stands_in_a_toolset_beside_others():
-    """A toolset adds, chooses and leaves it out by name and by level."""
+def test_hosted_tool_in_a_toolset():
+    """A toolset can add, select and remove a hosted tool by name and by level."""
     tools = core_tools + HostedTool("web_search") + HostedTool("code_execution")
     assert tools.up_to("safe").names == (*core_tools.names, "code_execution")
     assert tools.without("web_search", "code_execution") == core_tools
 
 
-def test_it_takes_the_place_of_a_tool_of_that_name():
-    """Beside our search a provider's is one too many, and the error says which to leave out and how."""
+def test_duplicate_name_is_rejected():
+    """A hosted tool with the name of another tool raises an error that says how to remove one."""
     with pytest.raises(ConfigError, match=r"remove one with \.without\('web_search'\)"):
         Agent("reporter", [web_tools, HostedTool("web_search")])
     assert Agent("reporter", [web_tools.without("web_search"), HostedTool("web_search")]).name == "reporter"
 
 
-def test_nobody_else_can_call_it():
-    """A direct call says who runs the tool."""
+def test_direct_call_is_rejected():
+    """A direct call raises an error which says that the provider runs the tool."""
     with pytest.raises(ConfigError, match="run by the provider"):
         HostedTool("web_search")()
     assert "run by the provider" in HostedTool("web_search").invoke().error
@@ -76,15 +76,15 @@ def test_nobody_else_can_call_it():
         ({"kind": "web_search", "level": "high"}, "safety level"),
     ],
 )
-def test_what_cannot_be_sent_is_refused_when_it_is_made(given, says):
-    """A mistake is told where it was made, before any run."""
+def test_invalid_settings_are_rejected(given, says):
+    """Invalid settings raise an error when the tool is created."""
     with pytest.raises(ConfigError, match=says):
         HostedTool(**given)
 
 
 @pytest.mark.parametrize("serve", [program_tool, ToolServer])
-def test_programs_and_mcp_clients_cannot_have_it(serve):
-    """What only a provider can run is refused where something else would have to run it."""
+def test_hosted_tool_is_rejected_by_programs_and_mcp(serve):
+    """Passing a hosted tool to a program tool or MCP server raises an error."""
     with pytest.raises(ConfigError, match="'web_search' is run by"):
         serve([*core_tools, HostedTool("web_search")])
 
@@ -101,15 +101,15 @@ def test_programs_and_mcp_clients_cannot_have_it(serve):
         (HostedTool("code_execution"), []),
     ],
 )
-def test_a_manifest_says_what_it_reaches(tool, hosts):
-    """The domains that are named are all that a search may bring, and the provider is who made the tool."""
+def test_manifest_contains_hosts_and_maker(tool, hosts):
+    """The manifest lists the allowed domains and names the provider as the maker of the tool."""
     facts = manifest_of(Agent("reporter", [tool])).facts
     assert facts["agents", "reporter", "tools", tool.name, "hosts"] == hosts
     assert facts["agents", "reporter", "tools", tool.name, "made_by"] == "provider"
 
 
-def test_a_manifest_tells_other_settings_apart():
-    """Settings are part of the definition, so that a change of them is seen."""
+def test_manifest_changes_with_the_settings():
+    """Different settings give different definitions in the manifest."""
     path = ("agents", "reporter", "tools", "web_search", "definition")
     told = {
         manifest_of(Agent("reporter", [HostedTool("web_search", **settings)])).facts[path]

@@ -22,7 +22,7 @@ def test_asking_has_no_time_limit():
 
 
 def test_ask_user():
-    """Called directly, `ask_user` gives the function's answer; without a function it is postponed."""
+    """A direct call of `ask_user` returns the function's answer, and is postponed without a function."""
     assert ask_user_tool(str.upper)(question="why?") == "WHY?"
     with pytest.raises(Postponed, match="why\\?"):
         ask_user_tool()(question="why?")
@@ -30,7 +30,7 @@ def test_ask_user():
 
 
 def test_tell_user():
-    """`tell_user` shows the message where there is somewhere to show it."""
+    """`tell_user` passes the message to the given function, and succeeds without one."""
     told = []
     assert tell_user_tool(told.append).invoke({"message": "Halfway."}).ok
     assert tell_user_tool().invoke({"message": "Halfway."}).ok
@@ -38,6 +38,6 @@ def test_tell_user():
 
 
 def test_finish():
-    """`finish` gives its argument, and ends a run."""
+    """`finish` returns its argument and ends a run."""
     assert finish_tool(answer="It is 4.") == "It is 4."
     assert finish_tool.ends_run

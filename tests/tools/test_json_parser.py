@@ -19,7 +19,7 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(s
 
 
 def text_of(row):
-    """The input of a row, which stands there as it is or as pieces to repeat."""
+    """Return the input of a row, given as text or as parts to repeat."""
     return row["input"] if "input" in row else "".join(piece * times for piece, times in row["parts"])
 
 
@@ -37,8 +37,8 @@ def remarks(text):
 
 
 @pytest.mark.for_each("row", VALID, ids=name_of)
-def test_valid_text_gives_its_value(row):
-    """A valid text gives its value; what was lost or taken off on the way is told."""
+def test_valid_json_is_parsed(row):
+    """Valid JSON returns its value, with warnings about anything lost or removed."""
     reading = read_json(text_of(row))
     if "value" in row:
         assert json.dumps(reading.data) == json.dumps(row["value"])
@@ -48,14 +48,14 @@ def test_valid_text_gives_its_value(row):
 
 
 @pytest.mark.for_each("row", VALID, ids=name_of)
-def test_value_can_be_written_again(row):
-    """What was read can be encoded and written, whatever half characters the text had."""
+def test_parsed_value_can_be_encoded(row):
+    """A parsed value can be encoded as UTF-8, also if the text contains lone surrogates."""
     assert json.dumps(read_json(text_of(row)).data, ensure_ascii=False, allow_nan=False).encode("utf-8")
 
 
 @pytest.mark.for_each("row", INVALID, ids=name_of)
-def test_fault_is_placed_and_explained(row):
-    """A text that is not JSON is refused with line, column and what to do."""
+def test_invalid_json_is_explained(row):
+    """Invalid JSON raises an error with the line, the column and a solution."""
     with pytest.raises(ToolError) as caught:
         read_json(text_of(row))
     text = str(caught.value)
@@ -69,8 +69,8 @@ def test_fault_is_placed_and_explained(row):
 
 
 @pytest.mark.parametrize("value", [None, 5, 1.5, b"{}", b"\xff\xfe{\x00}\x00", ["{}"], {"a": 1}])
-def test_only_text_is_read(value):
-    """Anything but text is refused by the name of its type."""
+def test_only_strings_are_read(value):
+    """A value that is not a string raises an error with the name of its type."""
     with pytest.raises(ToolError, match=type(value).__name__):
         read_json(value)
 
@@ -96,8 +96,8 @@ def test_only_text_is_read(value):
         ('["', "NaN", '", NaN]'),
     ],
 )
-def test_hostile_text_is_bounded(opening, piece, closing):
-    """Half a million hostile characters are read or refused at once, and the remarks stay short."""
+def test_hostile_input_is_bounded(opening, piece, closing):
+    """Half a million hostile characters are parsed or rejected quickly, with short messages."""
     started = time.process_time()
     assert len(str(remarks(opening + piece * (500_000 // len(piece)) + closing))) < 500
     assert time.process_time() - started < 5
@@ -105,8 +105,8 @@ def test_hostile_text_is_bounded(opening, piece, closing):
 
 @settings(max_examples=100)
 @given(VALUES, st.sampled_from([None, 1, "\t"]), st.booleans())
-def test_what_was_written_is_read(value, indent, ascii_only):
-    """Any value that was written as JSON is read as the same value, without a remark."""
+def test_dumped_json_is_parsed(value, indent, ascii_only):
+    """Any value dumped as JSON is parsed as the same value and not marked as repaired."""
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
     reading = read_json(text)
     assert json.dumps(reading.data) == json.dumps(value)

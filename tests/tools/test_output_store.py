@@ -37,16 +37,16 @@ def test_the_tool_is_safe_and_described() -> None:
         ({"max_chars": -5}, "[characters 0 to 1 of {all}; read on with start=1]", LOG[:1]),
     ],
 )
-def test_a_piece_is_read_with_its_place(arguments: dict[str, int], line: str, piece: str | None) -> None:
-    """Above the characters stands which these are, of how many, and where to read on, whatever numbers are given."""
+def test_part_starts_with_its_position(arguments: dict[str, int], line: str, piece: str | None) -> None:
+    """Each part starts with a line that states its range, the total length and the next start."""
     first, _, text = read_more(handle="call_1", **arguments).partition("\n")
     start = arguments.get("start", 0)
     assert first == line.format(all=f"{len(LOG):,}", tail=f"{len(LOG) - 100:,}")
     assert text == (LOG[start : start + arguments["max_chars"]] if piece is None else piece)
 
 
-def test_the_pieces_make_the_whole() -> None:
-    """Whoever reads on where each piece says so has read everything, and each character once."""
+def test_parts_add_up_to_the_whole() -> None:
+    """Reading on from each stated position returns every character exactly once."""
     pieces, start = [], 0
     while True:
         line, _, text = read_more(handle="call_1", start=start, max_chars=7_777).partition("\n")
@@ -78,14 +78,14 @@ def test_a_text_is_found() -> None:
     ],
 )
 def test_what_cannot_be_read_is_told(arguments: dict[str, object], error: str) -> None:
-    """An unknown handle and a text that does not occur are told to the model, with what to do instead."""
+    """An unknown handle or a string that does not occur fails with an error that suggests a solution."""
     result = read_more.invoke(arguments)
     assert result.status == "failed"
     assert error in str(result.error)
 
 
-def test_what_a_cut_result_offers_can_be_read() -> None:
-    """The call that stands in the note of a cut result reads on where the shown head ends."""
+def test_note_of_a_truncated_result_reads_the_rest() -> None:
+    """The call in the note of a truncated result continues where the shown beginning ends."""
     result = with_handle(returned("demo", LOG, 1_000), "call_1")
     head, _, rest = result.content.partition("\n[… ")
     start = int(rest.partition("start=")[2].partition(")")[0])

@@ -21,8 +21,8 @@ from agentkit.workspace.workspace import Workspace
 STEPS = [{"step": "read the code", "status": "done"}, {"step": "fix  it", "status": "active"}]
 
 
-def test_a_plan_is_rendered_as_a_checklist_from_its_newest_call():
-    """The call of update_plan is the plan; other calls and invalid plans are none."""
+def test_plan_is_rendered_as_a_checklist():
+    """A valid `update_plan` call is rendered as a checklist, and other calls are ignored."""
     assert plan_text(ToolCall("1", "update_plan", json.dumps({"steps": STEPS}))) == "[x] read the code\n[>] fix it"
     for name, arguments in (("other", json.dumps({"steps": STEPS})), ("update_plan", "{"), ("update_plan", "[1]")):
         assert not plan_text(ToolCall("1", name, arguments))
@@ -31,15 +31,15 @@ def test_a_plan_is_rendered_as_a_checklist_from_its_newest_call():
 
 
 @pytest.mark.parametrize("steps", [[], [{"step": " ", "status": "done"}], [STEPS[0]] * 51])
-def test_a_plan_without_text_or_with_too_many_steps_is_refused(steps):
-    """The model is told how many steps a plan has."""
+def test_invalid_plan_is_rejected(steps):
+    """A plan with a wrong number of steps or an empty step returns an error."""
     result = planning_tools["update_plan"].invoke({"steps": steps})
     assert result.error == "A plan has 1 to 50 steps, each with a text."
 
 
 @pytest.mark.parametrize("summarise", [False, True])
-def test_the_newest_plan_stays_in_a_conversation_that_is_cut(summarise):
-    """When the call that wrote the plan is left out or summarised, the newest prompt contains the plan."""
+def test_plan_is_retained_in_a_shortened_conversation(summarise):
+    """The prompt contains the newest plan when its call was removed or summarised."""
     text = "word " * 400
     lines = [call("update_plan", steps=STEPS), *(call("echo", text=f"{at} {text}") for at in range(8)), "done"]
 

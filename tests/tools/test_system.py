@@ -52,7 +52,7 @@ def test_isolation_is_misspelt_when_the_tool_is_made():
 
 
 def test_command_returns_its_output(shell):
-    """A command's result has its output, its two streams, its return code and what it was confined by."""
+    """A command returns its output, both streams, its return code and its confinement."""
     result = shell(command="cat notes.txt missing.txt")
     assert result["command"] == "cat notes.txt missing.txt"
     assert result["output"].startswith("hello\n")
@@ -63,8 +63,8 @@ def test_command_returns_its_output(shell):
     assert "error" not in result
 
 
-def test_a_command_that_ran_out_of_time_says_so(tmp_path):
-    """A command that was ended has an error that names the seconds, what it wrote until then, and no return code."""
+def test_command_timeout_is_reported(tmp_path):
+    """A timed out command returns an error with the limit, its output so far and no return code."""
     tool = shell_tool_in(Workspace(tmp_path), Confinement(limits=ProcessLimits(timeout_seconds=0.5)))
     result = tool(command="echo before; sleep 20")
     assert "after 0.5 seconds" in result["error"]
@@ -72,8 +72,8 @@ def test_a_command_that_ran_out_of_time_says_so(tmp_path):
     assert "return_code" not in result
 
 
-def test_descriptions_tell_the_limits_that_hold(tmp_path):
-    """The description states the limits and network access, also with another workspace."""
+def test_descriptions_state_the_limits(tmp_path):
+    """The description states the limits and network access, also in another workspace."""
     granted = Confinement(network=True, limits=ProcessLimits(timeout_seconds=600))
     told = shell_tool_in(Workspace(tmp_path), granted).within(Workspace(tmp_path)).description
     assert "after 600 seconds" in told
@@ -123,8 +123,8 @@ def test_the_workspace_is_the_current_folder_unless_named(tmp_path, monkeypatch)
     assert shell_tool(command="pwd")["stdout"] == f"{tmp_path.resolve()}\n"
 
 
-def test_required_isolation_that_cannot_be_had_is_a_no(tmp_path):
-    """Where a strong boundary is required and is not available, commands are denied, with a remedy."""
+def test_unavailable_isolation_denies_commands(tmp_path):
+    """If strong isolation is required but unavailable, commands are denied with a remedy."""
     confinement = Confinement(isolation="required", available=SECCOMP_ONLY)
     decision = shell_tool_in(Workspace(tmp_path), confinement).judge({"command": "ls"})
     assert (decision.verdict, decision.rule) == (Verdict.DENY, "shell.isolation-required")
@@ -132,8 +132,8 @@ def test_required_isolation_that_cannot_be_had_is_a_no(tmp_path):
     assert decision.remedy
 
 
-def test_the_shell_judge_knows_what_contains_a_command(tmp_path):
-    """A command that changes files is judged more strictly when nothing confines it."""
+def test_unconfined_command_is_judged_more_strictly(tmp_path):
+    """A command that changes files is not allowed automatically without strong isolation."""
     weak = shell_tool_in(Workspace(tmp_path), Confinement(available=SECCOMP_ONLY)).judge({"command": "touch made.txt"})
     assert weak.verdict is not Verdict.ALLOW
 
@@ -153,7 +153,7 @@ def test_keys_that_nothing_hides_are_not_read_by_accident(tmp_path):
 
 
 def test_code_returns_its_output():
-    """The result of code has what it printed, then the value of a last expression."""
+    """Code returns its printed text followed by the value of its last expression."""
     result = python_tool(code="print('one')\n6 * 7")
     assert (result["output"], result["status"]) == ("one\n42\n", "ok")
     assert result["code"] == "print('one')\n6 * 7"
@@ -200,15 +200,15 @@ def test_the_output_is_what_a_notebook_shows(code, output):
     ],
 )
 def test_error_of_code_includes_its_output(code, words):
-    """Code that fails or is refused has an error in words, and the output until then."""
+    """Code that fails or is rejected returns an error and its output so far."""
     result = python_tool(code=code)
     assert words in result["error"]
     assert result["status"] == "failed"
     assert result["output"] == ("x\n" if "print" in code else "")
 
 
-def test_code_that_runs_too_long_is_ended():
-    """Code is ended at its time, and what it printed is there."""
+def test_code_timeout_is_reported():
+    """Code that exceeds its time limit is stopped and returns its output so far."""
     result = python_tool_with(limits=ProcessLimits(timeout_seconds=0.5))(code="print('x')\nwhile True: pass")
     assert (result["status"], result["output"]) == ("timed_out", "x\n")
     assert "after 0.5 seconds" in result["error"]
@@ -225,7 +225,7 @@ STATEFUL_LIMITS = ProcessLimits(
 
 
 def stateful_results(*codes, llm=None, **options):
-    """The values of the calls of a run that executes one code after another, with variables that are kept."""
+    """Return the results of consecutive code calls in one run with shared variables."""
     python = python_tool_with(limits=STATEFUL_LIMITS, stateful=True)
     llm = llm or ScriptedLLM(*(call("run_python", code=code) for code in codes), "Done.")
     result = Agent("helper", [python], llm=llm, **options).run("Compute.")
@@ -237,8 +237,8 @@ def sandbox_workers():
     return {each.pid for each in psutil.Process().children() if each.is_running() and each.status() != "zombie"}
 
 
-def test_stateful_code_sees_earlier_calls_of_its_run():
-    """Variables, functions, classes and imports are kept from call to call of one run, also after an error."""
+def test_stateful_code_shares_names_within_a_run():
+    """Variables, functions, classes and imports persist between calls of a run, also after errors."""
     results = stateful_results(
         "import math\nprices = [3, 4]\ndef total(): return math.fsum(prices)\nclass Sum:\n    value = 5",
         "prices.append(Sum.value)\nrest = 1 / 0",
@@ -339,8 +339,8 @@ def test_code_may_require_its_isolation():
     assert python_tool_with("required")(code="print(1)")["output"] == "1\n"
 
 
-def test_the_tools_say_what_a_model_must_know():
-    """The descriptions name limits, and no module that is not there."""
+def test_descriptions_name_limits_and_modules():
+    """The descriptions state limits and list only modules that are available."""
     assert (shell_tool.name, list(shell_tool.parameters["properties"])) == ("run_shell", ["command"])
     assert (python_tool.name, list(python_tool.parameters["properties"])) == ("run_python", ["code"])
     assert "30 seconds" in shell_tool.description
@@ -421,8 +421,8 @@ def test_all_mechanisms_have_a_name():
     assert {"landlock", "seccomp", "bubblewrap", "user"} <= MECHANISMS
 
 
-def test_what_a_command_changed_can_be_undone(tmp_path):
-    """Files that a command made, changed and removed are shown as a difference and put back."""
+def test_command_changes_can_be_undone(tmp_path):
+    """Files that a command creates, changes or removes are shown in a diff and can be restored."""
     (tmp_path / "old.txt").write_text("old\n")
     (tmp_path / "gone.txt").write_text("gone\n")
     workspace = Workspace(tmp_path)
@@ -463,7 +463,7 @@ def test_dry_run_without_confinement_is_denied(tmp_path):
 
 
 def test_network_makes_results_untrusted(tmp_path):
-    """Who grants a shell the network gets text of strangers in its results."""
+    """A shell with network access has untrusted results."""
     granted = shell_tool_in(Workspace(tmp_path), Confinement(network=True))
     assert granted.labels == {Label.PRIVATE, Label.UNTRUSTED}
     assert shell_tool.labels == {Label.PRIVATE}
@@ -475,8 +475,8 @@ def test_network_makes_results_untrusted(tmp_path):
     [(shell_tool, {"command": "sleep 29"}), (python_tool, {"code": "while True: pass"})],
     ids=["run_shell", "run_python"],
 )
-def test_cancelled_calls_end_what_they_started(tool, arguments):
-    """A call that is cancelled is over at once, and leaves no process behind."""
+def test_cancelled_call_stops_its_processes(tool, arguments):
+    """A cancelled call ends promptly and leaves no process running."""
 
     async def cancel():
         task = asyncio.create_task(tool.ainvoke(arguments))
@@ -492,8 +492,8 @@ def test_cancelled_calls_end_what_they_started(tool, arguments):
     ]
 
 
-def test_children_see_no_secrets(tmp_path, monkeypatch):
-    """No variable of the host reaches a command or code, and none of a host's processes can be looked into."""
+def test_child_processes_cannot_read_host_variables(tmp_path, monkeypatch):
+    """Commands can read neither environment variables of the host nor those of its processes."""
     monkeypatch.setenv("PLANTED_API_KEY", "planted-7f3a9c")
     monkeypatch.setenv("PLANTED_HARMLESS_NAME", "planted-7f3a9c")
     command = "env; set; cat /proc/*/environ /proc/self/environ 2>/dev/null | tr '\\0' '\\n'; ps aux"
@@ -555,8 +555,8 @@ def test_a_workspace_that_cannot_be_searched_for_secrets_is_asked_about(tmp_path
     assert "Not all of the workspace was searched" in told["note"]
 
 
-def test_settings_that_a_command_names_stay(tmp_path):
-    """What a command names itself, which is asked about before, stays; settings of the agent never do."""
+def test_named_settings_are_kept_except_those_of_agentkit(tmp_path):
+    """Settings files named in a command are kept, but those of agentkit are removed."""
     shell = shell_tool_in(Workspace(tmp_path))
     command = "mkdir .vscode && echo x > .vscode/tasks.json && echo x > agentkit.toml"
     assert shell.judge({"command": command}).verdict is Verdict.ASK
@@ -565,8 +565,8 @@ def test_settings_that_a_command_names_stay(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == [".vscode"]
 
 
-def test_a_command_whose_changes_cannot_be_recorded_still_has_its_result(tmp_path):
-    """When what a command left cannot be recorded, its result is returned and says so."""
+def test_unrecordable_changes_do_not_hide_the_result(tmp_path):
+    """If the changes of a command cannot be recorded, its result is returned with a note."""
     command = 'python3 -c \'import os\nfor _ in range(300): os.mkdir("d"); os.chdir("d")\nprint(1)\''
     told = shell_tool_in(Workspace(tmp_path)).function(command=command)
     assert told["stdout"] == "1\n"
@@ -618,7 +618,7 @@ def test_ordinary_work_with_git_loses_no_objects(repository, command):
 
 
 def test_change_of_git_settings_fails_with_a_hint(repository):
-    """The settings of a repository are read-only for commands, and the result says who can change them."""
+    """The git configuration is read-only for commands, and the note says that the user can change it."""
     before = (repository / ".git/config").read_text()
     result = shell_tool_in(repository)(command="git config user.name x")
     assert result["return_code"] != 0

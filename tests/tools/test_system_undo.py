@@ -110,8 +110,8 @@ def test_what_runs_unasked_is_undone_to_the_byte(command, folder, tmp_path):
 
 @needs_git
 @pytest.mark.parametrize("command", OF_GIT)
-def test_what_git_replaces_unasked_is_undone_to_the_byte(command, repository):
-    """Files that git replaces or removes come back, and so does what was staged; here with a journal in memory."""
+def test_git_changes_are_undone_exactly(command, repository):
+    """Files that git replaces or removes are restored exactly, and so are staged changes."""
     run_and_undo(command, repository, Journal())
 
 
@@ -137,7 +137,7 @@ def make_many(place):
 
 
 def make_large(place):
-    """A file larger than what is remembered, without using the disk."""
+    """Create a sparse file larger than the recording limit."""
     with place.open("wb") as file:
         file.truncate(MAX_BYTES + 1)
 
@@ -168,8 +168,8 @@ LOST = {
 
 
 @pytest.mark.parametrize("name", LOST)
-def test_what_cannot_be_put_back_is_asked_about_before(name, folder):
-    """Too many or too large files, special files and hard links are asked about, with the reason."""
+def test_irreversible_deletion_requires_approval(name, folder):
+    """Deleting too many or too large files, special files or hard links requires approval."""
     shell = shell_tool_in(Workspace(folder))
     commands = ("rm -rf build", "find build -delete", "rm -rf b*d", "mv build b && rm -rf b")
     assert all(shell.judge({"command": command}).allowed for command in commands)
@@ -195,8 +195,8 @@ def test_a_large_workspace_does_not_hinder_small_deletions(folder, tmp_path):
     assert contents(folder) == before
 
 
-def test_what_became_too_large_since_it_was_judged_is_not_run(folder):
-    """Between the decision and the run a folder may grow: then the command is not run, and says why."""
+def test_deletion_that_became_too_large_is_not_run(folder):
+    """A command is not run if its folder has become too large to record since the decision."""
     shell = shell_tool_in(Workspace(folder))
     decision = shell.judge({"command": "rm -rf build"})
     assert decision.allowed
@@ -221,8 +221,8 @@ def test_nothing_is_deleted_unasked_without_a_journal_or_a_boundary(folder):
         assert shell.judge({"command": "rm -rf build"}).verdict is not Verdict.ALLOW
 
 
-def test_a_full_journal_is_asked_about(folder):
-    """When the journal in memory has no room left for what would be deleted, the deletion is asked about."""
+def test_full_journal_requires_approval(folder):
+    """A deletion requires approval if the in-memory journal has no space for the deleted files."""
     run = Workspace(folder).for_run("r")
     shell = shell_tool_in(run)
     (folder / "big").write_bytes(os.urandom(18_000_000))
@@ -236,8 +236,8 @@ def test_a_full_journal_is_asked_about(folder):
 
 @needs_git
 @pytest.mark.parametrize("kind", ["none", "worktree"])
-def test_what_git_has_staged_elsewhere_is_asked_about(kind, repository, tmp_path):
-    """Where the repository is not a folder of the workspace, its index cannot be put back."""
+def test_git_index_outside_the_workspace_requires_approval(kind, repository, tmp_path):
+    """Changing the git index requires approval if the repository is outside the workspace."""
     place = tmp_path / "tree"
     if kind == "worktree":
         git(repository, "worktree", "add", "-q", str(place))

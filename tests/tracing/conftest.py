@@ -84,7 +84,7 @@ class Kept:
         self.tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
 
     def listener(self, *, content=False):
-        """A listener that tells this SDK."""
+        """Return a listener that reports to this SDK."""
         return OpenTelemetry(content=content, tracer_provider=self.tracers, meter_provider=self.meters)
 
     @property
@@ -98,7 +98,7 @@ class Kept:
         return span
 
     def tree(self):
-        """The names of the spans, each as far in as it is a child of others."""
+        """Return the names of the spans, indented by depth."""
         depths = {None: -1}
         told = []
         for span in self.spans:
@@ -117,7 +117,7 @@ class Kept:
 
 @pytest.fixture
 def kept():
-    """A new SDK that keeps all it hears in memory."""
+    """An OpenTelemetry SDK that stores spans and metrics in memory."""
     pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is not installed")
     kept = Kept()
     yield kept

@@ -21,12 +21,12 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07\u202e\u200b\x9b\r"
 
 
 def told(stream):
-    """The lines of a console, without figures that differ each time."""
+    """Return the lines of a console, with durations replaced."""
     return [re.sub(r"in \d[\d.]* m?s", "in TIME", line) for line in stream.getvalue().splitlines()]
 
 
-def test_a_run_is_told_line_by_line(make_agent):
-    """Prompt, requests, tokens, texts, calls with decision and rule, results, and what all took, each have a line."""
+def test_run_is_written_line_by_line(make_agent):
+    """Each prompt, request, answer, decision, result and summary is written as one line."""
     stream = io.StringIO()
     make_agent(listeners=[Console(stream)]).run("How much is 6*7?")
     tokens = "10 tokens in, 5 out"
@@ -50,8 +50,8 @@ def test_a_run_is_told_line_by_line(make_agent):
     ]
 
 
-def test_lines_come_as_it_happens():
-    """A line is there before what it tells of is over."""
+def test_lines_are_written_immediately():
+    """The line of a request is written before its response arrives."""
     stream = io.StringIO()
     seen = []
 
@@ -69,8 +69,8 @@ def show(text: str) -> str:
     return text
 
 
-def test_nothing_hostile_reaches_the_terminal():
-    """Whatever model, tool, user and names say, no control character and no change of direction is written."""
+def test_control_characters_are_escaped():
+    """Control characters and direction marks are escaped."""
     stream = io.StringIO()
     llm = ScriptedLLM(
         say(f"says {HOSTILE}\nmore", call("show", text=HOSTILE), call(f"no{HOSTILE}such", x=HOSTILE)),
@@ -84,8 +84,8 @@ def test_nothing_hostile_reaches_the_terminal():
     assert all(line.startswith("[1] helper  ") for line in written.splitlines())
 
 
-def test_no_secret_is_told(monkeypatch):
-    """Keys are hidden in prompts, arguments, results and answers, also where only a name tells of them."""
+def test_secrets_are_redacted(monkeypatch):
+    """Secrets are redacted in prompts, arguments, results and answers."""
     monkeypatch.setenv("SHOP_PASSWORD", "correct-horse-battery")
     stream = io.StringIO()
     llm = ScriptedLLM(say(f"the key is {KEY}", call("log_in", password="tulip-9-tulip")), "correct-horse-battery")
@@ -102,15 +102,15 @@ def test_no_secret_is_told(monkeypatch):
 
 
 @pytest.mark.parametrize(("arguments", "shown"), [("", ""), ("[1, 2]", ": [1, 2]"), ('{"text": ', ': {"text":')])
-def test_arguments_that_are_none(arguments, shown):
-    """Arguments that are no JSON object are told as the model wrote them."""
+def test_invalid_arguments_are_shown_as_written(arguments, shown):
+    """Arguments that are not a JSON object are shown as the model wrote them."""
     stream = io.StringIO()
     Agent("helper", [show], llm=ScriptedLLM(call("show", arguments), "Done."), listeners=[Console(stream)]).run("go")
     assert f"[1] helper  show #1{shown} → deny, by bad-arguments" in told(stream)
 
 
 def test_long_texts_are_cut():
-    """A long text is cut, after what is secret in it is hidden."""
+    """A long text is truncated after its secrets are redacted."""
     stream = io.StringIO()
     llm = ScriptedLLM("word " * 1_000)
     Agent("helper", llm=llm, listeners=[Console(stream, max_chars=20)]).run("x" * 18 + f" {KEY}")
@@ -119,8 +119,8 @@ def test_long_texts_are_cut():
     assert any(line.endswith("5 out: word word word word…") for line in lines)
 
 
-def test_nothing_of_what_was_said(make_agent):
-    """Without content it is told what was done, and nothing of what was said."""
+def test_lines_without_content(make_agent):
+    """With content=False, events are written without texts, arguments and results."""
     stream = io.StringIO()
     make_agent(listeners=[Console(stream, content=False)]).run("How much is 6*7?")
     lines = told(stream)
@@ -131,7 +131,7 @@ def test_nothing_of_what_was_said(make_agent):
 
 
 def test_agents_that_are_tools_are_indented():
-    """The run of an agent that is a tool is indented, has its own number, and its tokens are told with the call."""
+    """The run of an agent used as a tool is indented and numbered, and its tokens are shown."""
     stream = io.StringIO()
     console = Console(stream)
     leaf = Agent("leaf", llm=ScriptedLLM("2"), listeners=[console])
@@ -142,16 +142,16 @@ def test_agents_that_are_tools_are_indented():
     assert "[1] top  middle #1 ok in TIME, 30 tokens in, 15 out: 2" in told(stream)
 
 
-def test_an_agent_whose_outer_run_is_not_told():
-    """A run within another one that nobody tells of is indented all the same."""
+def test_nested_run_without_an_outer_listener():
+    """A nested run is indented even if its outer run has no listener."""
     stream = io.StringIO()
     inner = Agent("inner", llm=ScriptedLLM("2"), listeners=[Console(stream)])
     Agent("outer", [inner.as_tool()], llm=ScriptedLLM(call("inner", request="1+1"), "2")).run("go")
     assert told(stream)[0] == "  [1] inner  Run started: 1+1"
 
 
-def test_runs_at_once_are_told_apart():
-    """Runs that go on at the same time, in threads or tasks, have numbers of their own, and no line is torn."""
+def test_simultaneous_runs_have_different_numbers():
+    """Simultaneous runs have different numbers, and their lines are not interleaved."""
     stream = io.StringIO()
     console = Console(stream)
     together = threading.Barrier(4)
@@ -171,8 +171,8 @@ def test_runs_at_once_are_told_apart():
     assert len(pairs) == len({number for number, _ in pairs}) == 4
 
 
-def test_awaited_and_streamed_runs_are_told_alike(drive, make_agent):
-    """However a run is driven, the same is told of it."""
+def test_all_ways_of_running_write_the_same_lines(drive, make_agent):
+    """All ways of running an agent write the same lines."""
     alike = set()
     for way in ("run", "arun", "stream", "astream"):
         stream = io.StringIO()
@@ -182,7 +182,7 @@ def test_awaited_and_streamed_runs_are_told_alike(drive, make_agent):
 
 
 def test_failures_and_limits():
-    """An error of the provider, a limit that is met and a run that is left are told in words."""
+    """Provider errors and reached limits are written."""
     stream = io.StringIO()
     console = Console(stream)
     with FakeServer(fail(401, "bad key")) as server:
@@ -198,8 +198,8 @@ def test_failures_and_limits():
     assert any(line.startswith("[2] helper  limit in TIME, 2 requests, 1 tool call") for line in lines)
 
 
-def test_a_run_that_is_left():
-    """A run that nobody listens to any more says so, and its number is not that of a later one."""
+def test_abandoned_run():
+    """An abandoned run is reported, and its number is not reused."""
     stream = io.StringIO()
     agent = Agent("helper", llm=ScriptedLLM("One two three", "Done."), listeners=[Console(stream)])
     events = agent.stream("go")
@@ -211,8 +211,8 @@ def test_a_run_that_is_left():
     assert lines[-1].startswith("[2] helper  done")
 
 
-def test_a_person_who_is_asked():
-    """A call that waits for a person says so with the question, and the answer is told when it comes."""
+def test_postponed_approval():
+    """A postponed approval and its answer are written."""
     stream = io.StringIO()
 
     @tool(level="system")
@@ -232,8 +232,8 @@ def test_a_person_who_is_asked():
     assert any(line.startswith("[2] helper  done in TIME") for line in lines)
 
 
-def test_a_model_that_gave_no_answer():
-    """Where another model answers in the place of the first, it is told which gave no answer, and why."""
+def test_fallback():
+    """When a fallback answers, the failed model and the reason are written."""
     stream = io.StringIO()
     with FakeServer(fail(500, "down"), "Hello.") as server:
         second = LLM(base_url=server.base_url, model="second", max_retries=0)
@@ -242,8 +242,8 @@ def test_a_model_that_gave_no_answer():
     assert any("no answer from openai:first: The provider answered 500: down" in line for line in told(stream))
 
 
-def test_what_a_run_cost():
-    """Where the price is known the last line has the money."""
+def test_cost_of_a_run():
+    """The last line shows the cost if the price is known."""
     stream = io.StringIO()
     with FakeServer("Hello.") as server:
         llm = LLM(base_url=server.base_url, model="m", price=Price(1_000, 1_000))
@@ -273,22 +273,22 @@ def test_colour_is_for_terminals(make_agent, monkeypatch, variables, coloured):
 
 
 def test_standard_error_is_the_default(make_agent, capsys):
-    """Without a stream the lines go to what is the standard error when they are written."""
+    """Without a stream, lines are written to the current sys.stderr."""
     make_agent("Done.", listeners=[Console()]).run("go")
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("[1] helper  Run started: go\n")
 
 
-def test_a_stream_that_cannot_write_everything(make_agent, tmp_path):
-    """What the encoding of a stream does not have is written as escapes."""
+def test_unencodable_characters_are_escaped(make_agent, tmp_path):
+    """Characters that the stream cannot encode are escaped."""
     with (tmp_path / "lines").open("w", encoding="ascii") as stream:
         make_agent("茶 → tea \ud800", listeners=[Console(stream)]).run("go")
     assert r"5 out: \u8336 \u2192 tea \u{d800}" in (tmp_path / "lines").read_text("ascii")
 
 
-def test_a_stream_that_fails_ends_no_run(make_agent, caplog):
-    """A stream that is closed ends no run: there is one warning."""
+def test_closed_stream_does_not_end_a_run(make_agent, caplog):
+    """A closed stream does not end a run, and one warning is logged."""
     broken = io.StringIO()
     broken.close()
     with caplog.at_level(logging.WARNING):
@@ -299,21 +299,21 @@ def test_a_stream_that_fails_ends_no_run(make_agent, caplog):
 
 
 @pytest.mark.parametrize("most", [0, -1, 1.5, "many"])
-def test_a_number_of_characters_that_cannot_be(most):
-    """How much is shown is a whole number from 1 on."""
+def test_invalid_max_chars_raises(most):
+    """An invalid max_chars raises an error."""
     with pytest.raises(ConfigError, match="max_chars= takes"):
         Console(io.StringIO(), max_chars=most)
 
 
-def test_an_event_of_no_run():
-    """An event that no run tells has a line, too, and is no error."""
+def test_event_outside_of_a_run():
+    """An event outside of a run is written as a line."""
     stream = io.StringIO()
     Console(stream)(RunLeft("stopped"))
     assert told(stream) == ["[1]   Run abandoned: stopped"]
 
 
-def test_many_tasks():
-    """Runs that are awaited together are told apart."""
+def test_concurrent_tasks():
+    """Runs in concurrent tasks have different numbers."""
     stream = io.StringIO()
 
     async def together():

@@ -54,16 +54,16 @@ def test_file_is_for_its_owner_only(make_agent, tmp_path):
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_secrets_are_hidden(make_agent, tmp_path):
-    """What is recognised as a secret is hidden, also where content is wished for."""
+def test_secrets_are_redacted(make_agent, tmp_path):
+    """Secrets are redacted even if content is enabled."""
     path = tmp_path / "trace.jsonl"
     make_agent(listeners=[JSONLines(path, content=True)]).run("my key is sk-abcdefghij0123456789ABCDEFG")
     assert "abcdefghij" not in path.read_text("utf-8")
     assert "[redacted: API key]" in path.read_text("utf-8")
 
 
-def test_file_may_be_moved_away(make_agent, tmp_path):
-    """Whoever rotates files may move this one at any time: the next line begins a new one."""
+def test_moved_file_is_recreated(make_agent, tmp_path):
+    """A new file is created if the file was moved away."""
     path = tmp_path / "trace.jsonl"
     agent = make_agent("One.", "Two.", listeners=[JSONLines(path)])
     agent.run("go")
@@ -73,8 +73,8 @@ def test_file_may_be_moved_away(make_agent, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["symbolic link", "fifo", "folder", "missing folder"])
-def test_what_is_no_plain_file_is_refused(kind, tmp_path):
-    """A link, a pipe, a folder, or a place that is not there is refused when the listener is made."""
+def test_path_that_is_not_a_regular_file_raises(kind, tmp_path):
+    """A link, a pipe, a folder or a missing folder raises an error."""
     path = tmp_path / "trace.jsonl"
     match kind:
         case "symbolic link":
@@ -90,8 +90,8 @@ def test_what_is_no_plain_file_is_refused(kind, tmp_path):
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_pipe_with_a_reader_is_refused(tmp_path):
-    """A pipe is no plain file even when somebody reads it."""
+def test_pipe_with_a_reader_raises(tmp_path):
+    """A pipe raises an error even if it has a reader."""
     path = tmp_path / "trace.jsonl"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -103,8 +103,8 @@ def test_pipe_with_a_reader_is_refused(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_file_of_somebody_else_is_refused(tmp_path):
-    """A file that belongs to another user is not written to."""
+def test_file_of_another_user_raises(tmp_path):
+    """A file that belongs to another user raises an error."""
     path = tmp_path / "trace.jsonl"
     path.touch()
     os.chown(path, 65_534, 65_534)
@@ -112,8 +112,8 @@ def test_file_of_somebody_else_is_refused(tmp_path):
         JSONLines(path)
 
 
-def test_link_put_in_the_way_is_not_followed(make_agent, tmp_path, caplog):
-    """A link that takes the file's place later is not followed: the run goes on, and the log warns once."""
+def test_link_replacing_the_file_is_not_followed(make_agent, tmp_path, caplog):
+    """A link that later replaces the file is not followed, and one warning is logged."""
     path = tmp_path / "trace.jsonl"
     agent = make_agent("Done.", listeners=[JSONLines(path)])
     path.unlink()
@@ -125,8 +125,8 @@ def test_link_put_in_the_way_is_not_followed(make_agent, tmp_path, caplog):
     assert f"Cannot write the trace to {path}" in record.getMessage()
 
 
-def test_full_disk_ends_no_run(make_agent, tmp_path, caplog):
-    """Where a line does not fit, nothing of it is written, the run goes on, and the log warns once."""
+def test_full_disk_does_not_end_the_run(make_agent, tmp_path, caplog):
+    """A line that cannot be written completely is dropped, and one warning is logged."""
     path = tmp_path / "trace.jsonl"
     agent = make_agent("x" * 5_000, listeners=[JSONLines(path, content=True)])
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -140,8 +140,8 @@ def test_full_disk_ends_no_run(make_agent, tmp_path, caplog):
     assert len(caplog.records) == 1
 
 
-def test_file_that_is_locked_for_long_loses_lines(tmp_path):
-    """Whoever holds the file's lock for good cannot hold up a run: the line is lost after a second."""
+def test_locked_file_raises(tmp_path):
+    """append() raises BlockingIOError if the file stays locked."""
     import fcntl
 
     path = tmp_path / "trace.jsonl"
@@ -153,8 +153,8 @@ def test_file_that_is_locked_for_long_loses_lines(tmp_path):
     assert path.read_text("utf-8") == "{}\n"
 
 
-def test_many_writers_tear_no_line(tmp_path):
-    """Several processes and threads append to one file, and every line of theirs is there, whole."""
+def test_concurrent_writers_write_complete_lines(tmp_path):
+    """Lines written by several processes and threads are all complete."""
     path = tmp_path / "trace.jsonl"
     command = [sys.executable, "-c", WRITER, str(path)]
     writers = [subprocess.Popen([*command, f"p{number}"]) for number in range(3)]
@@ -169,8 +169,8 @@ def test_many_writers_tear_no_line(tmp_path):
     assert {len(text) for _, _, text in lines} == {20_000}
 
 
-def test_run_that_is_left_is_told(make_agent, tmp_path):
-    """The last line of a run that nobody reads any more says so."""
+def test_abandoned_run_ends_with_run_left(make_agent, tmp_path):
+    """The last line of an abandoned run is RunLeft."""
     path = tmp_path / "trace.jsonl"
     for event in make_agent("A long answer.", listeners=[JSONLines(path)]).stream("go"):
         if isinstance(event, TextDelta):

@@ -41,7 +41,7 @@ SAID = [
 
 
 def told(event, source=SOURCE, seconds=None, *, content=False):
-    """What a line says, as data."""
+    """Return the parsed line of an event."""
     line = line_of(event, source, seconds, content=content)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
@@ -56,13 +56,13 @@ def test_streamed_chunks_have_no_line():
 
 @pytest.mark.for_each("event", SAID, ids=lambda event: type(event).__name__)
 def test_content_is_told_on_wish_alone(event):
-    """What was said stands in a line when that is wished for, and is a length or nothing otherwise."""
+    """Texts are included only with content=True."""
     assert SECRET not in json.dumps(told(event))
     assert (SECRET in json.dumps(told(event, content=True))) is (SECRET in str(event) and "History" not in str(event))
 
 
-def test_line_says_where_it_comes_from():
-    """A line says when, in which run, of which agent and iteration; a parent, a session and a place if there is one."""
+def test_line_has_its_origin():
+    """A line has its time, run, agent and iteration, and the parent and session if there are any."""
     line = told(events.RunResumed())
     assert line.pop("time").endswith("Z")
     assert line == {"event": "RunResumed", "run": "r1", "agent": "helper", "iteration": 1}
@@ -70,31 +70,31 @@ def test_line_says_where_it_comes_from():
     assert (line["parent"], line["session"], line["is_elsewhere"]) == ("r0", "trip", True)
 
 
-def test_request_is_told_with_its_time_and_tokens():
-    """A response says its tokens, its seconds and the tools it calls; tokens that nobody has counted are not told."""
+def test_response_has_its_duration_and_tokens():
+    """A response has its duration, tool calls and, if known, its tokens."""
     line = told(SAID[3], seconds=0.25)
     assert (line["seconds"], line["input_tokens"], line["output_tokens"]) == (0.25, 3, 2)
     assert (line["tool_calls"], line["text_chars"]) == (["look"], len(SECRET))
     assert "input_tokens" not in told(SAID[4])
 
 
-def test_decision_is_told():
-    """A tool call says what was decided of it and by which rule; why, with content alone, as that may quote."""
+def test_tool_call_has_its_decision():
+    """A tool call has its verdict and rule; the reason is included only with content=True."""
     line = told(SAID[7])
     assert (line["tool"], line["call"], line["verdict"], line["rule"]) == ("look", "c1", "deny", "rule")
     assert "reason" not in line
     assert told(SAID[7], content=True)["reason"] == "Not this."
 
 
-def test_secrets_are_hidden_without_content_too():
-    """A secret in what is always told, such as a reason, is hidden."""
+def test_secrets_are_redacted_without_content():
+    """Secrets are redacted in a reason even if content is disabled."""
     key = "sk-abcdefghij0123456789ABCDEFG"
     line = told(events.LimitReached("seconds", f"The key {key} took too long."))
     assert line["reason"] == "The key [redacted: API key] took too long."
 
 
-def test_end_is_told(make_agent):
-    """The last line says how the run ended, what it took and which kind of error it had."""
+def test_last_line_has_status_and_usage(make_agent):
+    """The last line has the status, the number of requests and tool calls, and the output length."""
     *_, last = make_agent().stream("go")
     line = told(last)
     assert (line["status"], line["requests"], line["tool_calls"], line["output_chars"]) == ("done", 3, 3, 9)
@@ -102,8 +102,8 @@ def test_end_is_told(make_agent):
     assert "kind" not in line
 
 
-def test_failed_end_is_told(make_agent):
-    """A run that failed says the kind of its error, and its words only when content is wished for."""
+def test_failed_run_has_its_error_type(make_agent):
+    """A failed run has the type of its error; the message is included only with content=True."""
     *_, last = make_agent(*"{{{{", output_type=int).stream("go")
     line = told(last)
     assert (line["status"], line["kind"]) == ("failed", "RunError")
@@ -111,16 +111,16 @@ def test_failed_end_is_told(make_agent):
     assert "refused" in told(last, content=True)["error"]
 
 
-def test_money_is_told_when_it_is_known():
-    """What a run has cost is told in dollars, when anybody knows."""
+def test_cost_is_included_if_known():
+    """The cost in dollars is included if the price is known."""
     with FakeServer("Hi.") as server:
         llm = LLM(base_url=server.base_url, model="any", protocol="chat", price=Price(1.0, 2.0))
         *_, last = Agent("helper", llm=llm).stream("go")
     assert told(last)["dollars"] == last.result.cost.dollars > 0
 
 
-def test_no_text_keeps_its_line_away():
-    """Half a pair of surrogates, which a model may put anywhere, is written as an escape, and read as it was."""
+def test_lone_surrogates_are_escaped():
+    """A lone surrogate is escaped and can be read back."""
     half = chr(0xD800)
     line = line_of(events.RunStarted(f"bot {half}", half), Origin("1", f"bot {half}"), None, content=True)
     told = json.loads(line)

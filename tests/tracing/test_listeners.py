@@ -26,7 +26,7 @@ WHOLE = ResponseReceived(Response(AssistantMessage("ab")))
 
 @contextmanager
 def inside(heard):
-    """Sets a context variable, as a span does, and notes how it is left."""
+    """Set a context variable and record how the context is exited."""
     token = WHERE.set("inside")
     try:
         yield
@@ -51,16 +51,16 @@ async def apieces(*events):
         yield TextDelta(WHERE.get()) if isinstance(event, TextDelta) else event
 
 
-def test_origin_is_known_while_listeners_are_told():
-    """A listener asks `origin()` for the run that tells it; outside of a listener there is none."""
+def test_origin_inside_a_listener():
+    """origin() returns the current run inside a listener, and NOWHERE outside."""
     source, heard = Origin("r1", "helper", iteration=2), []
     tell([lambda _: heard.append(origin())], TextDelta("a"), source)
     assert heard == [source]
     assert origin() is NOWHERE
 
 
-def test_origin_is_forgotten_when_a_listener_raises():
-    """What a listener raises is raised, and nothing of its run stays behind."""
+def test_origin_is_reset_when_a_listener_raises():
+    """An exception of a listener is propagated, and the origin is reset."""
 
     def refuse(event):
         raise LookupError(event.text)
@@ -70,8 +70,8 @@ def test_origin_is_forgotten_when_a_listener_raises():
     assert origin() is NOWHERE
 
 
-def test_what_surrounds_is_entered_in_order_and_left_in_reverse():
-    """The first listener stands outermost around the work."""
+def test_contexts_are_exited_in_reverse_order():
+    """Contexts of listeners are entered in order and exited in reverse order."""
     order = []
 
     class Listener:
@@ -95,16 +95,16 @@ def test_what_surrounds_is_entered_in_order_and_left_in_reverse():
     assert order == ["a before look", "b before look", "b after", "a after"]
 
 
-def test_pieces_are_made_within_and_read_outside():
-    """Each piece of a stream is waited for within what surrounds the request; its reader stays outside."""
+def test_events_are_produced_inside_the_context():
+    """Stream events are produced inside the context and consumed outside."""
     heard = []
     seen = [(event, WHERE.get()) for event in pieces_within(inside(heard), pieces(TextDelta(""), TextDelta("")))]
     assert seen == [(TextDelta("inside"), "outside")] * 2
     assert heard == ["done"]
 
 
-def test_whole_answer_ends_what_surrounds_it():
-    """What surrounds a streamed request is left before its whole answer is read, and nothing behind that is read."""
+def test_complete_response_exits_the_context():
+    """The context of a stream is exited before the complete response is yielded; later events are dropped."""
     heard = []
     events = pieces_within(inside(heard), pieces(TextDelta(""), WHOLE, TextDelta("late")))
     assert next(events) == TextDelta("inside")
@@ -114,16 +114,16 @@ def test_whole_answer_ends_what_surrounds_it():
     assert list(events) == []
 
 
-def test_stream_that_is_left_ends_what_surrounds_it():
-    """Whoever closes a stream ends what surrounds it at once, and the pieces' maker, too."""
+def test_closing_a_stream_exits_its_context():
+    """Closing a stream exits its context."""
     heard = []
     with closing(pieces_within(inside(heard), pieces(TextDelta(""), WHOLE))) as events:
         next(events)
     assert heard == ["GeneratorExit"]
 
 
-def test_awaited_pieces_are_made_within_and_read_outside():
-    """So it is for a stream that is awaited, by whatever task reads it."""
+def test_async_events_are_produced_inside_the_context():
+    """Async stream events are produced inside the context and consumed outside, in any task."""
     heard = []
 
     async def read():
@@ -135,8 +135,8 @@ def test_awaited_pieces_are_made_within_and_read_outside():
     assert heard == ["done"]
 
 
-def test_cancelling_reaches_the_maker_of_the_pieces():
-    """A task that is cancelled while it awaits a piece raises that within, where the piece is made."""
+def test_cancellation_reaches_the_producer():
+    """Cancelling a task raises CancelledError inside the context, in the producer."""
     heard, made = [], []
 
     async def stuck():
@@ -157,8 +157,8 @@ def test_cancelling_reaches_the_maker_of_the_pieces():
     assert (heard, made) == (["CancelledError"], ["inside"])
 
 
-def test_awaited_stream_that_is_left_ends_what_surrounds_it():
-    """Whoever closes an awaited stream ends what surrounds it at once."""
+def test_closing_an_async_stream_exits_its_context():
+    """Closing an async stream exits its context."""
     heard = []
 
     async def read():

@@ -6,7 +6,7 @@ from agentkit.tracing.listeners import outcome_of
 
 
 def test_only_the_last_event_has_an_outcome(make_agent):
-    """RunFinished contains the outcome of a run; the result of a tool call is none."""
+    """outcome_of() returns the outcome of RunFinished, and None for other events."""
     result = make_agent("Done.").run("go")
     *_, last = make_agent("Done.").stream("go")
     assert outcome_of(last).status == result.status == "done"

@@ -10,8 +10,8 @@ def fail(text):
     raise OSError(text)
 
 
-def test_only_the_first_failure_is_told(caplog):
-    """The first failure is a warning that says what, why and what to do, without secrets; others are not told."""
+def test_only_the_first_failure_is_logged(caplog):
+    """Only the first failure is logged, as a warning with redacted secrets."""
     silence = FailureGuard("It cannot be written", "Look at the disk.")
     with caplog.at_level(logging.DEBUG):
         assert silence.call(fail, "key sk-abcdefghij0123456789ABCDEFG") is None

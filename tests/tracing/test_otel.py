@@ -123,8 +123,8 @@ def test_request_of_the_model_is_the_current_span(kept):
     assert seen == [span.context.span_id for span in kept.spans if span.name == "chat scripted"]
 
 
-def test_server_is_named(kept):
-    """A request over the network says to which server it went."""
+def test_request_has_its_server_address(kept):
+    """A request over the network has the address and port of its server."""
     with FakeServer("Hi.") as server:
         llm = LLM(base_url=server.base_url, model="any", protocol="chat")
         Agent("helper", llm=llm, listeners=[kept.listener()]).run("go")
@@ -133,8 +133,8 @@ def test_server_is_named(kept):
         assert told["gen_ai.usage.input_tokens"] > 0
 
 
-def test_many_runs_at_once_do_not_mix(kept):
-    """Runs of a map are traces of their own, each with the spans of its own work."""
+def test_runs_of_a_map_have_separate_traces(kept):
+    """Each run of map() has its own trace with its own spans."""
     agent = Agent(
         "helper",
         [tool(lambda: "seen", name="look", description="Look.")],
@@ -151,8 +151,8 @@ def test_many_runs_at_once_do_not_mix(kept):
     }
 
 
-def test_failing_processor_ends_no_run(kept, caplog):
-    """A span processor that raises does not reach the run; the log warns once."""
+def test_failing_processor_does_not_end_the_run(kept, caplog):
+    """A span processor that raises does not end the run, and one warning is logged."""
     from opentelemetry.sdk.trace import SpanProcessor
 
     class Broken(SpanProcessor):
@@ -167,8 +167,8 @@ def test_failing_processor_ends_no_run(kept, caplog):
     assert "Cannot report a run to OpenTelemetry (OSError: The collector is closed.)" in record.getMessage()
 
 
-def test_without_an_sdk_nothing_is_kept(make_agent):
-    """In a program without an SDK a run goes its way, and its tools see no span that is recorded."""
+def test_nothing_is_recorded_without_an_sdk(make_agent):
+    """Without an SDK, a run succeeds and no span is recorded."""
     from opentelemetry import trace
 
     heard = []

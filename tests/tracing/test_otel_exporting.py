@@ -15,7 +15,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
     """Receives traces and metrics over OTLP/HTTP, and reads them with the protocol's own messages."""
 
     def do_POST(self):
-        """Keep what an exporter sends."""
+        """Store the request of an exporter."""
         from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
         from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -32,7 +32,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def receiver(serving):
-    """A running receiver on this machine, with what it has received."""
+    """A running local receiver that stores the received requests."""
     server = serving(Receiver)
     server.received = []
     return server
@@ -50,8 +50,8 @@ def run(listener):
         Agent("helper", core_tools, llm=llm, listeners=[listener]).run("How much is 6*7?")
 
 
-def test_official_exporter_sends_it(receiver):
-    """What a run tells goes through the official exporter to a receiver, spans and metrics alike."""
+def test_otlp_exporter_sends_spans_and_metrics(receiver):
+    """The official OTLP exporter sends the spans and metrics of a run."""
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the exporter is not installed")
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -89,8 +89,8 @@ def test_official_exporter_sends_it(receiver):
     assert metrics["gen_ai.client.operation.duration"].histogram.data_points[0].count == 2
 
 
-def test_closed_collector_ends_no_run(caplog):
-    """A collector that is not there is the exporter's affair: the run goes its way, and nothing of ours is logged."""
+def test_unreachable_collector_does_not_end_the_run(caplog):
+    """An unreachable collector does not end the run, and agentkit logs nothing."""
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the exporter is not installed")
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace import TracerProvider
@@ -103,8 +103,8 @@ def test_closed_collector_ends_no_run(caplog):
     assert [record for record in caplog.records if record.name.startswith("agentkit")] == []
 
 
-def test_viewer_understands_it():
-    """Phoenix's converter of GenAI spans finds agents, models, tools, tokens and what was said in ours."""
+def test_openinference_converter_reads_the_spans():
+    """Phoenix's converter recognises agents, models, tools, tokens and messages in the spans."""
     pytest.importorskip("openinference.instrumentation.agent_framework", reason="the converter is not installed")
     from openinference.instrumentation.agent_framework import AgentFrameworkToOpenInferenceProcessor
     from opentelemetry.sdk.trace import TracerProvider

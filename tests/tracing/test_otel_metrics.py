@@ -59,8 +59,8 @@ def test_failures_are_counted_by_kind(kept):
     assert kept.points("gen_ai.client.token.usage") == []
 
 
-def test_what_nobody_has_counted_is_not_0(kept):
-    """An answer whose tokens the server has not counted is not among the tokens."""
+def test_unreported_tokens_are_not_counted(kept):
+    """A response without reported tokens is not counted in the token metric."""
     work = ModelRequest(NOWHERE, Request([]), "openai", "any")
     with kept.listener().around(work):
         work.response = Response(AssistantMessage("Hi."), usage=Usage(requests=1, unreported=1))
@@ -68,8 +68,8 @@ def test_what_nobody_has_counted_is_not_0(kept):
     assert len(kept.points("gen_ai.client.operation.duration")) == 1
 
 
-def test_tool_call_that_is_cut_off_is_counted(kept):
-    """A tool call that an interrupt cuts off counts its seconds under that."""
+def test_interrupted_tool_call_is_counted(kept):
+    """The duration of an interrupted tool call is recorded with its error type."""
     work = ToolUse(NOWHERE, ToolCall("c1", "look", "{}"), Decision("allow", "level", "It is SAFE."))
     with pytest.raises(KeyboardInterrupt), kept.listener().around(work):
         raise KeyboardInterrupt

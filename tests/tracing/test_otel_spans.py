@@ -33,7 +33,7 @@ KNOWN = "http://me:tulip99@127.0.0.1:1/"
 
 @pytest.mark.parametrize("way", WAYS)
 def test_run_as_a_tree(way, kept, make_agent, drive):
-    """A run is a span; in it is one an iteration, and in these one for each request and each tool call."""
+    """A run span contains a span for each iteration, and these contain requests and tool calls."""
     drive(make_agent(listeners=[kept.listener()]), way)
     assert sorted(kept.tree()[:5]) == sorted(
         [
@@ -55,8 +55,8 @@ def test_run_as_a_tree(way, kept, make_agent, drive):
     assert {span.kind.name for span in kept.spans if span.name == "chat scripted"} == {"CLIENT"}
 
 
-def test_call_says_its_decision(kept, make_agent):
-    """A tool call says what was decided, and by which rule, also one that may not happen: that is an error."""
+def test_call_has_its_decision(kept, make_agent):
+    """A tool call span has the verdict and the rule; a denied call has an error status."""
     make_agent(listeners=[kept.listener()]).run("go")
     allowed, denied = kept.span("execute_tool calculator"), kept.span("execute_tool refused")
     assert (allowed.attributes["agentkit.decision.verdict"], allowed.status.status_code.name) == ("allow", "UNSET")
@@ -75,8 +75,8 @@ def test_call_says_its_decision(kept, make_agent):
     assert (denied.status.status_code.name, denied.status.description) == ("ERROR", "denied")
 
 
-def test_run_says_what_it_took(kept, make_agent):
-    """The span of a run says how it ended and what it took; the tokens of a request stand in that request's span."""
+def test_run_has_its_usage(kept, make_agent):
+    """A run span has its status and usage; request spans have the tokens of each request."""
     make_agent(listeners=[kept.listener()]).run("go")
     told = kept.span("invoke_agent helper").attributes
     assert (told["agentkit.run.status"], told["agentkit.run.iterations"], told["agentkit.run.tool_calls"]) == (
@@ -91,7 +91,7 @@ def test_run_says_what_it_took(kept, make_agent):
 
 
 def test_content_is_told_on_wish_alone(kept, make_agent):
-    """No span says what was said, in no attribute, status or event, unless that is wished for."""
+    """Spans contain texts only with content=True."""
 
     @tool
     def leak(text: str) -> str:
@@ -124,8 +124,8 @@ def test_content_is_told_on_wish_alone(kept, make_agent):
         kept.exporter.clear()
 
 
-def test_content_has_the_form_of_the_conventions(kept, make_agent):
-    """Where it is wished for, each span says what went in and what came out, as JSON, without secrets."""
+def test_content_follows_the_conventions(kept, make_agent):
+    """With content=True, spans have their inputs and outputs as JSON, without secrets."""
     make_agent(listeners=[kept.listener(content=True)]).run(("go", Image("https://example.com/a.png")))
     run, chat = kept.span("invoke_agent helper").attributes, kept.spans[2].attributes
     assert json.loads(run["gen_ai.input.messages"])[0]["parts"][0] == {"type": "text", "content": "go"}
@@ -141,7 +141,7 @@ def test_content_has_the_form_of_the_conventions(kept, make_agent):
 
 
 def test_failure_of_the_model(kept):
-    """A request that fails says what the provider said, and so does its run."""
+    """A failed request sets the error message on its span and on the span of the run."""
     agent = Agent("helper", llm=ScriptedLLM(Unauthorized("The key is wrong.")), listeners=[kept.listener()])
     agent.run("go")
     for name in ("chat scripted", "invoke_agent helper"):
@@ -169,7 +169,7 @@ def test_limit_is_an_event(kept):
 
 
 def test_refused_answers_are_events(kept):
-    """An answer that was not taken, and one that a check has amended, are events of their run."""
+    """Rejected and amended answers are events of the run span."""
 
     def amended(output):
         return f"{output}!"
@@ -198,7 +198,7 @@ def test_summary_is_an_event(kept):
 
 
 def test_agents_nest(kept):
-    """The run of an agent that is a tool hangs below the tool call that made it, in one trace."""
+    """The run of an agent used as a tool is a child of the span of its tool call."""
     inner = Agent("inner", llm=ScriptedLLM("Two."), listeners=[kept.listener()])
     outer = Agent(
         "outer", [inner.as_tool()], llm=ScriptedLLM(call("inner", request="1+1?"), "2"), listeners=[kept.listener()]
@@ -215,7 +215,7 @@ def test_agents_nest(kept):
 
 
 def test_handoff_nests(kept):
-    """An agent that takes over has a span of its own within the run, which ends with the run or the next handoff."""
+    """An agent that takes over has its own span within the run."""
     third = Agent("third", llm=ScriptedLLM("I am third."))
     second = Agent("second", llm=ScriptedLLM(call("hand_off_to_third")), handoffs=[third])
     agent = Agent("first", llm=ScriptedLLM(call("hand_off_to_second")), handoffs=[second], listeners=[kept.listener()])
@@ -236,7 +236,7 @@ def test_handoff_nests(kept):
 
 
 def test_resumed_run_is_linked(kept):
-    """A run that was paused goes on in a span of its own, which is linked to the one before."""
+    """A resumed run has a new span that is linked to the span of the paused run."""
     look = tool(lambda: "seen", name="look", description="Look.", level="system")
     agent = Agent(
         "helper",
@@ -258,8 +258,8 @@ def test_resumed_run_is_linked(kept):
     assert kept.tree() == ["invoke_agent helper", "  execute_tool look", "  iteration 2", "    chat scripted"]
 
 
-def test_few_old_runs_are_known(kept):
-    """Only the newest runs that were left can be linked to, so that a service does not grow."""
+def test_number_of_linkable_runs_is_limited(kept):
+    """Only a limited number of abandoned runs can be linked."""
     listener = kept.listener()
     for number in range(otel._MAX_LEFT + 1):
         for event in (RunStarted("helper", "go"), RunLeft()):
@@ -271,8 +271,8 @@ def test_few_old_runs_are_known(kept):
     assert [len(span.links) for span in kept.spans] == [1, 0]
 
 
-def test_stream_that_is_left_ends_its_spans(kept, make_agent):
-    """A stream that nobody reads to its end has ended spans, and no error."""
+def test_abandoned_stream_ends_its_spans(kept, make_agent):
+    """An abandoned stream ends its spans without an error."""
     for event in make_agent("A long answer.", listeners=[kept.listener()]).stream("go"):
         if isinstance(event, TextDelta):
             break
@@ -295,7 +295,7 @@ def test_listener_that_raises_ends_the_spans(kept, make_agent):
 
 
 def test_answer_of_a_person_has_no_span(kept):
-    """A call whose result a person gave has no span of its own: no tool was at work."""
+    """A call whose result was given by a person has no span."""
     listener, source = kept.listener(), Origin("r1", "helper")
     asked = ToolCall("c1", "ask", "{}")
     for event in (
@@ -328,7 +328,7 @@ def test_run_elsewhere_has_spans(kept):
 
 
 def test_work_of_an_unknown_run_has_a_span(kept):
-    """Whoever begins to listen in the middle of a run has the spans of its work from there on."""
+    """A listener added during a run records the spans of later work."""
     listener = kept.listener()
     tell([listener], TextDelta("a"), Origin("r1", "helper"))
     with listener.around(ModelRequest(NOWHERE, Request([]), "openai", "any")):
@@ -336,8 +336,8 @@ def test_work_of_an_unknown_run_has_a_span(kept):
     assert kept.tree() == ["chat any"]
 
 
-def test_no_span_tells_a_secret(kept):
-    """No secret reaches a span or a metric, whether it stands in a prompt, an argument, an answer or a tool's name."""
+def test_secrets_are_redacted_in_spans_and_metrics(kept):
+    """Secrets are redacted in spans and metrics."""
     key = "sk-proj-" + "aB3" * 16
     calls = [call(key), call("calculator", expression="1", note="password=tulip99"), call("fetch_url", url=KNOWN)]
     agent = Agent("one", core_tools + web_tools, llm=ScriptedLLM(*calls, f"done {key}"))

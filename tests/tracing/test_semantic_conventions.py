@@ -26,7 +26,7 @@ def published():
 
 
 def test_every_name_is_one_of_the_conventions():
-    """Each attribute and metric that is not our own has a name of the published conventions, which is no old one."""
+    """All attribute and metric names are defined by the conventions and not deprecated, except our own."""
     known, home = published()
     theirs = {name for name, value in CONSTANTS.items() if name not in OURS and "." in value and "/" not in value}
     assert {CONSTANTS[name] for name in theirs} <= known
@@ -53,8 +53,8 @@ def test_buckets_are_the_recommended_ones():
     assert names.SECOND_BUCKETS[-1] == 81.92
 
 
-def test_run_says_whose_it_is():
-    """The span of a run says its id and agent; what set it to work, its session and where it was only if known."""
+def test_run_has_its_id_and_agent():
+    """A run has its id and agent, and its parent and session if they are known."""
     assert names.of_run(SOURCE) == {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.id": "helper",
@@ -76,14 +76,14 @@ def test_run_says_whose_it_is():
         ("://", (None, None)),
     ],
 )
-def test_server_is_told_by_name_and_port(url, server):
-    """A request says to which server it goes; there is none on this very machine."""
+def test_server_address_and_port(url, server):
+    """A request has the address and port of its server, if its base URL contains a host."""
     told = names.of_model("openai", "any", url)
     assert (told.get("server.address"), told.get("server.port")) == server
 
 
-def test_request_says_its_settings():
-    """Of a request's settings those are told that the conventions know, and what kind of answer is wanted."""
+def test_request_has_its_settings():
+    """A request has the settings known to the conventions and the output type."""
     settings = {"temperature": 0.5, "max_completion_tokens": 9, "user": "ada"}
     request = Request([], output_schema=OutputSchema("row", {}), settings=settings)
     told = names.of_request(ModelRequest(Origin("r1", "helper", "", "trip", 2), request, "openai", "any", "", True))
@@ -99,8 +99,8 @@ def test_request_says_its_settings():
     assert names.of_request(ModelRequest(SOURCE, Request([]), "openai", "any"))["gen_ai.output.type"] == "text"
 
 
-def test_response_says_what_it_took():
-    """An answer says its model, id and tokens, special ones where there are some, and none that nobody has counted."""
+def test_response_has_its_usage():
+    """A response has its model, id and tokens; unreported tokens are omitted."""
     usage = Usage(10, 5, cached_tokens=4, reasoning_tokens=2, requests=1, written_tokens=1)
     told = names.of_response(Response(AssistantMessage("Hi."), usage=usage, model="any-1", raw={"id": "resp_1"}))
     assert told == {
@@ -118,8 +118,8 @@ def test_response_says_what_it_took():
 
 
 @pytest.mark.parametrize(("tariff", "provider"), [(Tariff("gemini", "any"), "gcp.gemini"), (None, None)])
-def test_response_of_another_provider(tariff, provider):
-    """Where a fallback has answered, the provider is its own, as far as it is known, and not that of the first."""
+def test_provider_after_a_fallback(tariff, provider):
+    """After a fallback, the response has the provider that answered, if it is known."""
     lost = Usage(requests=1, unreported=1, tariff=Tariff("groq", "first"))
     answered = Usage(10, 5, requests=1, tariff=tariff)
     missed = (Missed("groq:first", "Unreachable", "gone", lost),)
@@ -147,12 +147,12 @@ def test_call_has_the_description_of_its_tool():
     ],
 )
 def test_failure_of_a_tool(status, error, told):
-    """A tool call that failed says how; one that waits for a person has not failed."""
+    """A failed tool call has an error type; a call that waits for approval has none."""
     assert names.of_failure(ToolResult("look", status, "", error=error)) == told
 
 
-def test_errors_that_hold_no_content():
-    """What a provider or a limit says is told always, other errors' words only with content; leaving is no error."""
+def test_errors_without_content():
+    """Messages of provider and limit errors are not content; GeneratorExit is not an error."""
     assert names.is_without_content(Unauthorized("No."))
     assert names.is_without_content(LimitExceeded("Too long."))
     assert not names.is_without_content(ValueError("tulip"))

@@ -19,8 +19,8 @@ PICTURE = "data:image/png;base64,AAAA"
 FILES = File("https://example.com/a.pdf"), File("data:application/pdf;base64,JVBERi0", "b.pdf")
 
 
-def test_conversation_in_the_form_of_the_conventions():
-    """Every kind of message has its role, and its parts in the order they were said."""
+def test_messages_follow_the_conventions():
+    """Each message has a role and its parts in their original order."""
     messages = [
         SystemMessage("Be brief."),
         UserMessage(("Look:", Image("https://example.com/a.png"), Image(PICTURE), *FILES)),
@@ -51,8 +51,8 @@ def test_conversation_in_the_form_of_the_conventions():
     ]
 
 
-def test_answer_says_why_it_ends():
-    """A response says what was said and why it stopped, in the conventions' word."""
+def test_response_has_a_finish_reason():
+    """A response has a finish reason as named by the conventions."""
     calls = Response(AssistantMessage("", (ToolCall("c1", "look", "{}"),)), "tool_calls")
     assert names.message_of_response(calls)[0]["finish_reason"] == "tool_call"
     assert names.message_of_response(Response(AssistantMessage("Hi.")))[0]["finish_reason"] == "stop"
@@ -60,14 +60,14 @@ def test_answer_says_why_it_ends():
 
 
 def test_tools_and_instruction():
-    """The tools on offer are told with their parameters, and an instruction that is empty is no part."""
+    """Tools are described with their parameters, and an empty instruction is omitted."""
     tool = {"type": "function", "name": "look", "description": "Look.", "parameters": {"type": "object"}}
     assert names.of_tools([ToolSpec("look", "Look.", {"type": "object"})]) == [tool]
     assert names.of_text("") == []
 
 
-def test_what_is_written_has_no_secrets():
-    """What is recognised as a secret, by its shape or by its name, is not written."""
+def test_secrets_are_redacted():
+    """Secrets are redacted by their pattern or by their key."""
     said = [{"role": "user", "parts": [{"type": "text", "content": "key sk-abcdefghij0123456789ABCDEFG"}]}]
     assert json.loads(names.written(said, written_redactor()))[0]["parts"][0]["content"] == "key [redacted: API key]"
     assert json.loads(names.written({"password": "tulips and more"}, written_redactor())) == {

@@ -58,8 +58,8 @@ def contents(folder):
     ],
 )
 @pytest.mark.parametrize("in_files", [True, False])
-def test_command_is_seen_and_undone(command, paths, in_files, folder, tmp_path):
-    """Whatever a command changed, made, moved or removed is recorded, and undone exactly."""
+def test_command_changes_are_recorded_and_undone(command, paths, in_files, folder, tmp_path):
+    """All changes of a command are recorded and undone exactly."""
     before = contents(folder)
     run = Workspace(folder, journal=Journal(tmp_path / "j" if in_files else None)).for_run("r")
     with run.observing("run_shell"):
@@ -74,8 +74,8 @@ def test_command_is_seen_and_undone(command, paths, in_files, folder, tmp_path):
     }
 
 
-def test_command_that_fails_is_seen_too(folder):
-    """What a command had changed before it failed is recorded."""
+def test_changes_of_a_failed_command_are_recorded(folder):
+    """The changes of a command that fails are recorded."""
     run = Workspace(folder).for_run()
 
     def fail():
@@ -120,8 +120,8 @@ def test_many_bytes_are_too_large_too(folder):
         take(Root(folder), most_files=10, most_bytes=10)
 
 
-def test_name_that_cannot_be_recorded_is_counted(folder):
-    """A new file whose name has control characters is counted as not recorded; an old one is left alone."""
+def test_unrecordable_file_names_are_counted(folder):
+    """Files whose names contain control characters are counted but not recorded."""
     (folder / "old\nname").write_text("x")
     run = Workspace(folder).for_run()
     with run.observing("run_shell"):
@@ -161,8 +161,8 @@ def test_observing_is_quick(folder, tmp_path):
     assert [change.path for change in run.record.changes] == ["1.txt"]
 
 
-def test_own_records_are_not_remembered(folder, monkeypatch):
-    """Files that agentkit writes in its state folder inside the workspace do not count as changes of a command."""
+def test_agentkit_files_are_not_recorded(folder, monkeypatch):
+    """Files that agentkit writes to its state folder are not recorded as changes of a command."""
     monkeypatch.setenv("AGENTKIT_STATE", str(folder / "state"))
     (folder / "state").mkdir()
     snapshot = take(Root(folder))

@@ -76,8 +76,8 @@ def test_bad_pattern_is_explained(pattern, root):
         (Query("x", glob="{a,b}" * 9), "more than 64 alternatives"),
     ],
 )
-def test_impossible_query_is_explained(query, problem, root):
-    """A query that cannot be answered is refused in a sentence."""
+def test_invalid_query_is_rejected(query, problem, root):
+    """An invalid query raises an error that explains the problem."""
     with pytest.raises(ToolError, match=problem):
         search(root, query)
 
@@ -138,8 +138,8 @@ def test_long_lines_are_shown_around_the_match(root, tmp_path):
 
 
 @pytest.mark.parametrize("glob", ["[" * 40_000, "**/" * 80_000, "*/" * 51, "{a,b}" * 101])
-def test_long_globs_are_refused(glob, tmp_path):
-    """A glob that would take long to read is refused before anything is searched."""
+def test_long_globs_are_rejected(glob, tmp_path):
+    """A glob that would be slow to match is rejected before the search starts."""
     (tmp_path / "a").write_text("x")
     with pytest.raises(ToolError, match="at most 500 characters and 50 parts"):
         search(Root(tmp_path), Query("x", glob=glob))
@@ -165,8 +165,8 @@ def test_secrets_are_hidden_before_lines_are_found(tmp_path):
     assert last.line == 10
 
 
-def test_folder_like_path_of_a_file_is_refused(tmp_path):
-    """A file is named by its own name."""
+def test_file_path_ending_in_dots_is_rejected(tmp_path):
+    """A path to a file that ends in `..` is rejected."""
     (tmp_path / "a").write_text("x")
     (tmp_path / "d").mkdir()
     with pytest.raises(ToolError, match="name a file"):

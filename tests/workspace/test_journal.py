@@ -49,7 +49,7 @@ def contents(folder):
 
 
 def test_run_is_recorded_and_undone_as_one(journal, folder):
-    """All that a run changed is one diff, and goes back together."""
+    """All changes of a run form one diff and are undone together."""
     before = contents(folder)
     run = Workspace(folder, journal=journal).for_run("r1", "tidy up")
     run.write("a.txt", "one\nTWO\n")
@@ -72,7 +72,7 @@ def test_run_is_recorded_and_undone_as_one(journal, folder):
 
 
 def test_nothing_is_undone_when_something_was_changed_since(journal, folder):
-    """When one file was changed since, undo names it and changes nothing at all."""
+    """If a file was changed since, an undo raises an error with its name and changes nothing."""
     run = Workspace(folder, journal=journal).for_run()
     run.write("a.txt", "mine")
     run.write("sub/b.txt", "mine")
@@ -86,8 +86,8 @@ def test_nothing_is_undone_when_something_was_changed_since(journal, folder):
     assert (folder / "a.txt").read_text() == "one\ntwo\n"
 
 
-def test_folder_that_others_use_stays(journal, folder):
-    """A folder that a run made stays when something else is in it by now."""
+def test_folder_with_other_files_is_not_removed(journal, folder):
+    """An undo does not remove a created folder that contains other files."""
     run = Workspace(folder, journal=journal).for_run()
     run.write("new/c.txt", "c")
     (folder / "new/other.txt").write_text("other")
@@ -121,7 +121,7 @@ def test_runs_are_listed_in_order(journal, folder):
 
 @pytest.mark.parametrize("run_id", ["", "../x", "a/b", "x" * 101, "é"])
 def test_id_of_a_run_is_a_plain_name(run_id, tmp_path):
-    """An id that could not be the name of a file is refused."""
+    """A run ID that is not a valid file name is rejected."""
     journal = Journal(tmp_path)
     if run_id:
         with pytest.raises(ConfigError, match="cannot be the id of a run"):
@@ -131,7 +131,7 @@ def test_id_of_a_run_is_a_plain_name(run_id, tmp_path):
 
 
 def test_journal_is_private(tmp_path, folder):
-    """Only its owner can read a journal, for it holds what files held."""
+    """A journal can be read only by its owner."""
     journal = Journal(tmp_path / "j/k")
     Workspace(folder, journal=journal).for_run("r").write("a.txt", "x")
     assert stat.S_IMODE((tmp_path / "j/k").stat().st_mode) == 0o700
@@ -155,8 +155,8 @@ def test_run_without_changes_leaves_no_journal(tmp_path, folder):
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda record: pickle.loads(pickle.dumps(record))])
-def test_record_travels(tmp_path, folder, duplicate):
-    """A copy of a record, in this process or another, shows and undoes the same changes."""
+def test_record_can_be_copied(tmp_path, folder, duplicate):
+    """A copy of a record, in this or another process, shows and undoes the same changes."""
     before = contents(folder)
     workspace = Workspace(folder, journal=Journal(tmp_path / "j")).for_run("r")
     workspace.write("a.txt", "x")
@@ -166,8 +166,8 @@ def test_record_travels(tmp_path, folder, duplicate):
     assert contents(folder) == before
 
 
-def test_journal_outlives_its_process(tmp_path, folder):
-    """What one process has changed, another can see and undo."""
+def test_journal_can_be_reopened(tmp_path, folder):
+    """A run stored in a journal can be found and undone by another journal object."""
     before = contents(folder)
     Workspace(folder, journal=Journal(tmp_path / "j")).for_run("r", "first").write("a.txt", "x")
     later = Journal(tmp_path / "j").find("r")
@@ -178,7 +178,7 @@ def test_journal_outlives_its_process(tmp_path, folder):
 
 
 def test_invalid_record_is_skipped(tmp_path, folder):
-    """Something else in the journal's folder does no harm."""
+    """An invalid file in the journal folder is ignored."""
     journal = Journal(tmp_path / "j")
     Workspace(folder, journal=journal).for_run("r").write("a.txt", "x")
     (tmp_path / "j/0.journal").write_text("nonsense")
@@ -238,8 +238,8 @@ def run_until_killed(folder, journal, rest):
     return Journal(journal).find("r")
 
 
-def test_change_of_a_killed_process_is_undone(tmp_path, folder):
-    """What a process has changed before it was killed can be undone."""
+def test_changes_of_a_killed_process_can_be_undone(tmp_path, folder):
+    """Changes made before a process was killed can be undone."""
     before = contents(folder)
     record = run_until_killed(folder, tmp_path / "j", "")
     assert "+changed" in record.diff
@@ -265,8 +265,8 @@ with run.record.making([change]):
     assert contents(folder) == before
 
 
-def test_later_changes_show_whether_a_change_was_made(tmp_path, folder):
-    """A change that nobody saw done is undone with the one that followed it at its place, when the run went on."""
+def test_interrupted_change_is_undone_with_a_later_one(tmp_path, folder):
+    """An interrupted change is undone together with a later change of the same file."""
     before = contents(folder)
     rest = """
 from agentkit.workspace.snapshots import FileChange, State
@@ -311,8 +311,8 @@ def by_command(workspace):
 
 
 @pytest.mark.parametrize("change", [by_tool, by_command])
-def test_full_disk_never_belies_what_was_done(change, tmp_path, folder, room_for):
-    """Wherever the disk is full, a change is refused and not made, or made and not refused, and can be undone."""
+def test_full_disk_leaves_consistent_records(change, tmp_path, folder, room_for):
+    """On a full disk a change either raises an error and is not made, or is made and can be undone."""
     before = contents(folder)
     first = Workspace(folder, journal=Journal(tmp_path / "whole")).for_run("r")
     change(first)
@@ -358,8 +358,8 @@ def test_torn_note_of_a_killed_process_does_no_harm(tmp_path, folder):
     assert Journal(tmp_path / "j").find("r").is_undone
 
 
-def test_command_of_a_killed_process_is_undone(tmp_path, folder):
-    """What a command had changed when its whole process was killed is known from the snapshot, and undone."""
+def test_command_of_a_killed_process_can_be_undone(tmp_path, folder):
+    """The changes of a command whose process was killed are found by its snapshot and undone."""
     before = contents(folder)
     rest = f"""
 with run.observing("run_shell"):
@@ -387,7 +387,7 @@ def test_lost_snapshot_is_not_taken_for_an_empty_folder(tmp_path, folder):
 
 
 def test_command_whose_folder_is_gone_changes_nothing_else(tmp_path, folder):
-    """When the workspace itself is gone, the rest of the record can still be read."""
+    """If the workspace of a command no longer exists, the rest of its record can be read."""
     record = run_until_killed(
         folder, tmp_path / "j", 'with run.observing("x"):\n    os.kill(os.getpid(), signal.SIGKILL)'
     )
@@ -395,8 +395,8 @@ def test_command_whose_folder_is_gone_changes_nothing_else(tmp_path, folder):
     assert [change.path for change in record.changes] == ["a.txt"]
 
 
-def test_change_in_a_folder_that_is_gone_did_not_happen(tmp_path):
-    """A change that nobody saw made, in a workspace that is gone, does not count."""
+def test_unconfirmed_change_in_a_missing_folder_is_ignored(tmp_path):
+    """An unconfirmed change in a workspace that no longer exists is ignored."""
     record = Journal(tmp_path / "j").begin()
     change = FileChange(str(tmp_path / "gone"), "a", ABSENT, State.of("file", b"a"))
     with pytest.raises(RuntimeError), record.making([change]):
@@ -415,8 +415,8 @@ def test_content_too_large_to_keep_cannot_come_back(folder):
         record.undo()
 
 
-def test_runs_in_threads_do_not_mix(journal, folder):
-    """Several runs change files at the same time, and each is undone by itself."""
+def test_concurrent_runs_are_independent(journal, folder):
+    """Runs that change files concurrently are undone independently."""
     before = contents(folder)
     workspace = Workspace(folder, journal=journal)
     runs = [workspace.for_run(f"r{number}") for number in range(4)]
@@ -468,8 +468,8 @@ def test_damaged_record_is_passed_over_and_named(text, tmp_path, folder):
     assert journal.last().id == "whole"
 
 
-def test_a_record_is_found_by_its_id_without_reading_the_others(tmp_path, folder):
-    """Resuming a run and undoing one by its id cost the same, however many other runs have changed files."""
+def test_record_is_found_without_reading_others(tmp_path, folder):
+    """Finding or resuming a run by its ID does not read the records of other runs."""
     journal = Journal(tmp_path / "j")
     Workspace(folder, journal=journal).for_run("mine").write("a.txt", "x")
     for number in range(3):
@@ -492,8 +492,8 @@ def test_counts_in_a_record_are_bounded_by_it(tmp_path):
     assert (record.changes, record.is_undone) == ((), True)
 
 
-def test_root_that_no_folder_can_have_is_an_error(tmp_path):
-    """A record whose workspace cannot exist is not undone, in words."""
+def test_impossible_workspace_in_a_record_is_an_error(tmp_path):
+    """Undoing a record whose workspace cannot exist raises a readable error."""
     change = f'"path":"a","tool":"","time":1,"before":{STATE},"after":{STATE.replace("absent", "folder")}'
     text = HEADER + f'{{"root":"a\\u0000b",{change},"sizes":[null,null]}}\n\n{{"done":0,"count":1,"sizes":[]}}\n\n'
     (tmp_path / "1~r.journal").write_text(text)
@@ -502,8 +502,8 @@ def test_root_that_no_folder_can_have_is_an_error(tmp_path):
         record.undo()
 
 
-def test_permissions_changed_since_are_respected(journal, folder):
-    """Who has locked a file meanwhile does not find it open after an undo."""
+def test_changed_permissions_prevent_an_undo(journal, folder):
+    """A file whose permissions were changed since is not undone."""
     run = Workspace(folder, journal=journal).for_run()
     run.write("a.txt", "secret now")
     run.write("n.txt", "new")
@@ -553,8 +553,8 @@ class Immutable(Root):
         (1, r"Only a part was undone, and 'a.txt' cannot", "one\ntwo\n"),
     ],
 )
-def test_half_an_undo_is_taken_back(tries, problem, left, folder):
-    """If one file cannot be restored, the others are left as they were, and the failure is reported."""
+def test_failed_undo_is_rolled_back(tries, problem, left, folder):
+    """If a file cannot be restored, the others are rolled back where possible and the error is raised."""
     root = Immutable(folder, "a.txt", "sub/b.txt")
     record = Record("r", "", InMemoryJournalStore(), roots=lambda _: root)
     run = Workspace(folder, run=record)
@@ -568,8 +568,8 @@ def test_half_an_undo_is_taken_back(tries, problem, left, folder):
     assert not record.is_undone
 
 
-def test_unstored_content_is_left_and_named(folder):
-    """One file that cannot come back does not keep the others from it."""
+def test_unstored_content_is_reported(folder):
+    """A file whose earlier content was not stored is reported, and the others are restored."""
     record = Journal().begin()
     root = Root(folder)
     before = root.inspect("a.txt", 2)
@@ -582,7 +582,7 @@ def test_unstored_content_is_left_and_named(folder):
 
 
 def test_continued_run_can_be_undone_again(tmp_path, folder):
-    """After an undo by another process, what the run changes later can be undone by itself."""
+    """Changes made after another process has undone a run can be undone separately."""
     before = contents(folder)
     journal = Journal(tmp_path / "j")
     run = Workspace(folder, journal=journal).for_run("r")

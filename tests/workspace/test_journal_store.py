@@ -25,7 +25,7 @@ def test_notes_are_read_as_they_were_added(store):
 
 
 def test_missing_file_has_no_notes(store):
-    """Where nothing was added nothing is read, mended or removed."""
+    """Reading, mending or removing a missing file has no effect."""
     store.mend()
     store.remove()
     assert list(store.read()) == []
@@ -39,8 +39,8 @@ def test_missing_folder_has_no_notes(tmp_path):
     assert list(store.read()) == []
 
 
-def test_torn_note_is_left_out_wherever_it_was_torn(store):
-    """Whatever is missing at the end of the file, the notes before it are read, and others can follow."""
+def test_truncated_note_is_ignored(store):
+    """A note truncated at any position is ignored, and new notes can be added after the earlier ones."""
     store.add(NOTES)
     whole = store.path.read_bytes()
     for length in range(len(whole)):
@@ -70,8 +70,8 @@ def test_note_that_cannot_be_written_is_an_error(tmp_path):
         FileJournalStore(tmp_path).add(NOTES)
 
 
-def test_full_disk_leaves_the_notes_as_they_were(small_disk):
-    """A note that does not fit on the disk leaves no beginning of itself."""
+def test_full_disk_leaves_notes_unchanged(small_disk):
+    """A note that does not fit on the disk is not written in part."""
     store = FileJournalStore(small_disk / "notes")
     store.add(NOTES)
     with pytest.raises(ToolError, match="No space left"):
@@ -94,8 +94,8 @@ def test_memory_is_bounded():
         *('{"sizes": [-1]}', '{"sizes": [true]}', '{"sizes": [1.5]}', '{"sizes": {}}', '{"sizes": ["1"]}', "9" * 5_000),
     ],
 )
-def test_malformed_note_ends_the_reading(line, tmp_path):
-    """What is not a note ends what can be read, and takes neither memory nor time."""
+def test_malformed_note_stops_reading(line, tmp_path):
+    """Reading stops at a malformed note and returns the notes before it."""
     store = FileJournalStore(tmp_path / "f")
     store.add([({"first": 1}, (b"content",))])
     with store.path.open("a") as file:
@@ -104,6 +104,6 @@ def test_malformed_note_ends_the_reading(line, tmp_path):
 
 
 def test_folder_is_not_a_store(tmp_path):
-    """A folder in the place of the file is an error in words."""
+    """A folder in place of the journal file raises an error."""
     with pytest.raises(ToolError, match="cannot be read"):
         list(FileJournalStore(tmp_path).read())

@@ -59,13 +59,13 @@ def root(tmp_path):
         ("**/.git/index", [".git/index"]),
     ],
 )
-def test_a_pattern_names_places_and_all_below_them(pattern, places, root):
-    """What a pattern names is remembered with all below it, whatever its case, also in folders that are skipped."""
+def test_pattern_matches_paths_and_their_contents(pattern, places, root):
+    """A pattern matches paths and everything below them, regardless of case or skipped folders."""
     assert sorted(cover(root, [pattern]).places) == places
 
 
-def test_the_whole_workspace_is_all_that_is_in_it(root):
-    """The pattern of the workspace itself names everything but a repository, which makes it refuse."""
+def test_pattern_of_the_whole_workspace(root):
+    """The pattern `.` matches all files, and raises an error in a git repository."""
     with pytest.raises(ToolError, match="part of a git repository"):
         cover(root, ["."])
     folder = Path(root.folder)
@@ -89,8 +89,8 @@ def test_ambiguous_or_unstorable_content_is_refused(patterns, why, root):
         cover(root, patterns, most_files=7)
 
 
-def test_what_cannot_be_listed_or_read_is_refused(root):
-    """Folders that cannot be listed and files with extended attributes cannot be restored."""
+def test_unreadable_folder_or_attributes_are_rejected(root):
+    """A folder that cannot be listed or a file with extended attributes raises an error."""
     inner = Path(root.folder, "a/b")
     inner.chmod(0o300)
     with pytest.raises(ToolError, match="cannot be listed"):
@@ -104,8 +104,8 @@ def test_what_cannot_be_listed_or_read_is_refused(root):
         cover(root, ["a"])
 
 
-def test_own_records_are_refused(root, monkeypatch):
-    """What agentkit itself keeps in the workspace is not remembered, and so not deleted unasked."""
+def test_agentkit_records_are_rejected(root, monkeypatch):
+    """The records of agentkit in a workspace cannot be remembered for a deletion."""
     monkeypatch.setenv("AGENTKIT_STATE", f"{root.folder}/a")
     with pytest.raises(ToolError, match="record of agentkit"):
         cover(root, ["a"])

@@ -29,13 +29,13 @@ def names(folder):
 
 
 def test_folder_must_exist(tmp_path):
-    """A workspace that is not a folder is a mistake of the developer."""
+    """A workspace that is not a folder raises an error."""
     with pytest.raises(ConfigError, match="is not a folder"):
         Root(tmp_path / "missing")
 
 
-def test_folder_may_vanish(tmp_path):
-    """When the folder is removed meanwhile, every access says so."""
+def test_removed_folder_is_reported(tmp_path):
+    """Every access to a removed workspace raises an error."""
     (tmp_path / "ws").mkdir()
     root = Root(tmp_path / "ws")
     (tmp_path / "ws").rmdir()
@@ -54,8 +54,8 @@ def test_folder_may_be_named_through_a_link(tmp_path):
         assert root.read(f"{tmp_path}/{folder}/a.txt").path == "a.txt"
 
 
-def test_folder_that_was_moved_behind_a_link_is_refused(tmp_path):
-    """When the workspace's own path has come to lead elsewhere, nothing is read there."""
+def test_folder_moved_behind_a_link_is_blocked(tmp_path):
+    """Reading is blocked if the path of the workspace now leads to another folder."""
     (tmp_path / "x/ws").mkdir(parents=True)
     (tmp_path / "x/ws/a").write_text("a")
     root = Root(tmp_path / "x/ws", opener=open_beneath)
@@ -81,8 +81,8 @@ def test_reading_returns_the_requested_size(root, tmp_path):
     assert len(root.read("a").content) == 3_000_000
 
 
-def test_real_location_is_checked_before_reading(root, tmp_path):
-    """Whoever reads may refuse the real place of a file."""
+def test_check_receives_the_resolved_path(root, tmp_path):
+    """The check of a read or listing receives the resolved path."""
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/a").write_text("a")
     places = []
@@ -91,8 +91,8 @@ def test_real_location_is_checked_before_reading(root, tmp_path):
     assert places == ["sub/a", "sub"]
 
 
-def test_link_that_stays_inside_is_followed(tmp_path):
-    """With the kernel's help a link inside is followed, and its real place is known."""
+def test_link_inside_the_workspace_is_followed(tmp_path):
+    """With kernel support a link inside the workspace is followed, and its real path is known."""
     root = Root(tmp_path, opener=open_beneath)
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/a").write_text("a")
@@ -109,8 +109,8 @@ def test_link_that_stays_inside_is_followed(tmp_path):
     assert root.entries("d")[0] == "sub"
 
 
-def test_no_link_is_followed_without_the_kernel(tmp_path):
-    """Without the kernel's help no link is followed, and it says so."""
+def test_no_link_is_followed_without_kernel_support(tmp_path):
+    """Without kernel support no link is followed, and the error says so."""
     root = Root(tmp_path, opener=open_by_component)
     (tmp_path / "a").write_text("a")
     (tmp_path / "l").symlink_to("a")
@@ -120,7 +120,7 @@ def test_no_link_is_followed_without_the_kernel(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["fifo", "socket", "folder", "device"])
-def test_special_file_is_refused_at_once(kind, root, tmp_path):
+def test_special_file_is_rejected(kind, root, tmp_path):
     """Special files are neither read nor replaced, and never block."""
     place = tmp_path / "s"
     if kind == "fifo":
@@ -142,8 +142,8 @@ def test_special_file_is_refused_at_once(kind, root, tmp_path):
     assert root.entries(".")[1][0].kind == ("folder" if kind == "folder" else "other")
 
 
-def test_link_is_not_written_through(root, tmp_path):
-    """Writing to a link is refused with the name of its target."""
+def test_writing_to_a_link_is_blocked(root, tmp_path):
+    """Writing to a link is blocked, and its target is not changed."""
     (tmp_path / "a").write_text("a")
     (tmp_path / "l").symlink_to("a")
     with pytest.raises(Blocked, match="name the file that it leads to"):
@@ -187,8 +187,8 @@ def test_other_names_of_a_file_keep_the_old_content(root, tmp_path):
     assert (tmp_path / "b").read_text() == "old"
 
 
-def test_failed_write_leaves_nothing(root, tmp_path):
-    """When a file cannot be put in place, the folder is as it was."""
+def test_failed_write_leaves_no_files(root, tmp_path):
+    """A failed write leaves the folder unchanged."""
     (tmp_path / "a").write_text("a")
     with pytest.raises(ToolError, match=r"goes through something that is not a folder"):
         root.write("a/b", b"x")
@@ -205,7 +205,7 @@ def test_file_system_that_takes_no_files_says_so():
 
 @pytest.mark.parametrize("opener", [open_beneath, open_by_component])
 def test_full_disk_leaves_the_old_file(opener, small_disk):
-    """When the disk is full, the old content stays and no remains are left."""
+    """On a full disk the old content remains, and no temporary file is left."""
     root = Root(small_disk, opener=opener)
     root.write("a", b"old")
     with pytest.raises(ToolError, match="The disk is full"):
@@ -295,8 +295,8 @@ def test_every_file_below_is_found(root, tmp_path):
     assert "loop" in dict(root.walk())
 
 
-def test_huge_folder_is_listed_to_a_bound(root, tmp_path):
-    """Names come sorted, however many there are."""
+def test_large_folder_is_listed_in_order(root, tmp_path):
+    """The entries of a large folder are listed in sorted order."""
     for number in range(500):
         (tmp_path / f"{number:03}").touch()
     assert [entry.name for entry in root.entries(".")[1]] == [f"{number:03}" for number in range(500)]

@@ -73,8 +73,8 @@ def test_paths_that_windows_reads_otherwise_are_refused(path, error):
 
 
 @pytest.mark.parametrize("path", ["..", "/etc/passwd", f"{ROOT}2/a", f"{ROOT}/../a", "a/../../work/a"])
-def test_path_out_of_the_workspace_is_blocked(path):
-    """A path that leads out, be it only on its way, is blocked, with the remedy."""
+def test_path_outside_the_workspace_is_blocked(path):
+    """A path that leaves the workspace, even temporarily, is blocked with a remedy."""
     with pytest.raises(Blocked, match=r"is outside the workspace\. .*workspace="):
         components(path, ROOT)
 
@@ -83,8 +83,8 @@ def test_path_out_of_the_workspace_is_blocked(path):
     ("path", "problem"),
     [("", "empty"), ("a\0b", "control"), ("\ud800", "characters"), ("a" * 256, "too long"), ("a/" * 101, "deep")],
 )
-def test_malformed_path_is_explained(path, problem):
-    """What cannot be a path is refused with the reason."""
+def test_malformed_path_is_rejected(path, problem):
+    """A malformed path raises an error that states the reason."""
     with pytest.raises(ToolError, match=problem):
         components(path, ROOT)
 
@@ -111,8 +111,8 @@ def test_long_path_is_shown_by_its_beginning():
         (OSError("odd"), ToolError, "odd"),
     ],
 )
-def test_what_the_system_refuses_is_a_sentence(error, kind, text):
-    """An error of the operating system becomes a sentence about the path; an escape becomes a block."""
+def test_os_errors_are_explained(error, kind, text):
+    """An OSError becomes a sentence about the path, and an escape from the root becomes Blocked."""
     told = explained(error, "f")
     assert type(told) is kind
     assert text in str(told)
@@ -129,8 +129,8 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("opener", [open_beneath, open_by_component])
-def test_both_ways_open_the_same_file(opener, folder, tmp_path):
-    """With and without the kernel's help, names lead to the same file."""
+def test_both_openers_open_the_same_file(opener, folder, tmp_path):
+    """The same path opens the same file with and without kernel support."""
     for names in [(), ("sub",), ("sub", "a.txt")]:
         descriptor = opener(folder, names, OPEN_FILE)
         assert real_place(str(tmp_path), descriptor) == "/".join(names)
@@ -139,7 +139,7 @@ def test_both_ways_open_the_same_file(opener, folder, tmp_path):
 
 @pytest.mark.parametrize("opener", [open_beneath, open_by_component])
 def test_no_descriptor_is_left_open(opener, folder):
-    """Opening, whether it succeeds or fails, leaves no other descriptor behind."""
+    """Opening a file leaves no other file descriptor open, whether it succeeds or fails."""
     count = len(list(Path("/proc/self/fd").iterdir()))
     os.close(opener(folder, ("sub", "a.txt"), OPEN_FILE))
     for names in [("missing",), ("sub", "a.txt", "x"), ("sub", "b", "c")]:
@@ -209,8 +209,8 @@ def test_kernel_is_asked_again_when_something_moves(folder, tmp_path):
         thread.join()
 
 
-def test_place_of_a_removed_file_is_its_old_one(folder, tmp_path):
-    """A file that was removed while open is still known by the place it had, one of that name by its own."""
+def test_path_of_a_removed_file(folder, tmp_path):
+    """A file removed while open has its former path, and a name ending in `(deleted)` is supported."""
     descriptor = open_beneath(folder, ("sub", "a.txt"), OPEN_FILE)
     (tmp_path / "sub/a.txt").unlink()
     assert real_place(str(tmp_path), descriptor) == "sub/a.txt"
@@ -222,5 +222,5 @@ def test_place_of_a_removed_file_is_its_old_one(folder, tmp_path):
 
 
 def test_location_outside_is_unknown(folder):
-    """An open file that is not below the folder has no place in it."""
+    """The location of an open file outside the folder is unknown."""
     assert real_place("/somewhere/else", folder) is None

@@ -22,8 +22,8 @@ def test_matches_are_written_one_a_line():
     assert list(search_program.matches(ASKED, iter(["a"]))) == [{"complete": True}]
 
 
-def test_bad_pattern_is_an_answer():
-    """A pattern that cannot be read is answered with the reason."""
+def test_invalid_pattern_is_reported():
+    """An invalid pattern returns the reason."""
     assert "unterminated" in str(list(search_program.matches({**ASKED, "pattern": "("}, iter([]))))
 
 
@@ -32,8 +32,8 @@ def test_texts_are_read_by_their_size():
     assert list(search_program.read_files(io.BytesIO("3\né\n0\n1\nx".encode()))) == ["é\n", "", "x"]
 
 
-def test_program_runs_by_itself():
-    """The program needs nothing of the package, and answers one request."""
+def test_program_runs_standalone():
+    """The program runs as a script or as a module and answers one request."""
     request = json.dumps(ASKED).encode() + b"\n4\na\nb\n"
     for program in (["-I", "-S", str(Path(search_program.__file__))], ["-m", search_program.__name__]):
         done = subprocess.run([sys.executable, *program], input=request, capture_output=True, check=True)

@@ -72,13 +72,13 @@ def test_every_kind_of_change_is_rendered(before, after, text):
 @pytest.mark.parametrize(
     ("before", "after"), [(ABSENT, FOLDER), (FOLDER, ABSENT), (file("a"), file("a")), (FOLDER, FOLDER)]
 )
-def test_what_has_no_lines_has_no_diff(before, after):
-    """Folders, and what has not changed, are not in a diff."""
+def test_unchanged_files_and_folders_have_no_diff(before, after):
+    """Folders and unchanged files are omitted from a diff."""
     assert unified([change(before, after)]) == ""
 
 
 def test_diff_is_bounded():
-    """A long diff leaves whole files out and says how many."""
+    """A long diff omits whole files and states their number."""
     changes = [change(ABSENT, file(f"{'x' * 400}\n"), f"{number}.txt") for number in range(9)]
     diff = unified(changes, 1_500)
     assert len(diff) <= 1_500

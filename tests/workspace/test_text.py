@@ -38,7 +38,7 @@ def test_western_text_is_read(content, text):
 
 
 def test_character_that_an_encoding_lacks_is_refused():
-    """A text in an old encoding takes no character that the encoding lacks."""
+    """A character that the encoding of a file does not support is rejected."""
     with pytest.raises(ToolError, match=r"cp1252, which has no '世'"):
         decode(b"caf\xe9", "f").encode("世")
 
@@ -55,8 +55,8 @@ def test_character_that_an_encoding_lacks_is_refused():
         *(b"\0" * 100, b"a\0b", b"a\0b\0\x01\0\x02\0"),
     ],
 )
-def test_binary_content_is_refused(content):
-    """Binary content is refused with its size."""
+def test_binary_content_is_rejected(content):
+    """Binary content is rejected with its size."""
     with pytest.raises(ToolError, match=r"f is a binary file of [\d,]+ bytes"):
         decode(content, "f")
 
@@ -91,8 +91,8 @@ def test_line_break_at_the_end_begins_no_line(text, total):
 
 
 @pytest.mark.parametrize(("offset", "limit"), [(0, None), (-1, None), (None, 0), (5, None)])
-def test_line_that_does_not_exist_is_explained(offset, limit):
-    """A line before the first or after the last is refused in a sentence."""
+def test_line_out_of_range_is_rejected(offset, limit):
+    """A line number or limit out of range raises an error."""
     with pytest.raises(ToolError, match="line"):
         select("1\n2\n3\n4", offset, limit)
 
@@ -149,8 +149,8 @@ def test_long_line_can_be_read_on():
             select("abc\nd", 1, None, column=column)
 
 
-def test_file_beyond_what_is_read_says_so():
-    """The last part of a truncated file says that it continues."""
+def test_truncated_file_is_reported():
+    """The last part of a truncated file says that the file continues."""
     assert "continues after line 2" in select("a\nb\n", 2, None, complete=False).note
     with pytest.raises(ToolError, match="in the part of it that can be read"):
         select("a\n", 7, None, complete=False)

@@ -22,7 +22,7 @@ def workspace(tmp_path):
 
 
 def test_default_is_the_current_folder(tmp_path):
-    """Without a folder the workspace is the one the process is in at each call."""
+    """A workspace without a folder uses the current folder of the process at each call."""
     workspace = Workspace()
     assert workspace.folder == str(Path.cwd())
     assert workspace.folder == Workspace(".").folder
@@ -33,7 +33,7 @@ def test_default_is_the_current_folder(tmp_path):
 
 
 def test_file_is_read_by_lines(workspace):
-    """Reading gives lines, sizes and encoding."""
+    """Reading returns lines, sizes and the encoding."""
     reading = workspace.read("a.txt", 2, 1)
     assert (reading.lines.content, reading.lines.next_offset) == ("two\n", 3)
     assert (reading.size, reading.encoding) == (14, "utf-8")
@@ -50,14 +50,14 @@ def test_file_is_written_with_its_folders(workspace, tmp_path):
 @pytest.mark.parametrize(
     ("content", "problem"), [("x" * (MAX_WRITTEN_BYTES + 1), "10,000,000 can be written"), ("\ud800", "surrogates")]
 )
-def test_content_has_its_bounds(content, problem, workspace):
-    """What is too long, or no text at all, is not written."""
+def test_invalid_content_is_rejected(content, problem, workspace):
+    """Content that is too long or contains lone surrogates is not written."""
     with pytest.raises(ToolError, match=problem):
         workspace.write("b.txt", content)
 
 
 def test_read_only_file_is_not_replaced(workspace, tmp_path):
-    """A file that nobody may write stays as it is, even for root."""
+    """A read-only file is not changed, even by root."""
     (tmp_path / "ws/a.txt").chmod(0o444)
     with pytest.raises(ToolError, match="is read-only"):
         workspace.write("a.txt", "x")
@@ -116,8 +116,8 @@ def test_editing_keeps_encoding_and_line_ends(workspace, tmp_path):
         ("a\r\n", "a\nb", "does not occur"),
     ],
 )
-def test_edit_that_is_not_clear_is_explained(text, old, problem, workspace, tmp_path):
-    """When the old text does not stand there exactly once, the error helps to find the right one."""
+def test_ambiguous_edit_is_explained(text, old, problem, workspace, tmp_path):
+    """If the old text does not occur exactly once, the error helps to correct it."""
     (tmp_path / "ws/f").write_text(text)
     with pytest.raises(ToolError, match=problem):
         workspace.edit("f", old, "new")
@@ -167,8 +167,8 @@ def test_many_undone_files_are_not_all_named(workspace):
 
 
 @pytest.mark.parametrize("fixed", [True, False])
-def test_dry_run_leaves_the_disk(fixed, workspace, tmp_path):
-    """A dry run shows what would change; the disk and the journal stay as they are."""
+def test_dry_run_changes_nothing(fixed, workspace, tmp_path):
+    """A dry run returns the changes without modifying the disk or the journal."""
     journal = Journal(tmp_path / "j")
     workspace = Workspace(tmp_path / "ws" if fixed else None, journal=journal)
     name = "a.txt" if fixed else "pyproject.toml"
@@ -189,8 +189,8 @@ def test_dry_run_leaves_the_disk(fixed, workspace, tmp_path):
     assert run.changes
 
 
-def test_whole_workspace_can_be_dry(tmp_path, workspace):
-    """A workspace that is dry makes dry runs."""
+def test_dry_workspace(tmp_path, workspace):
+    """Changes in a dry workspace are visible in it but not written to the disk."""
     dry = Workspace(tmp_path / "ws", dry_run=True)
     dry.write("b.txt", "b")
     assert dry.for_run().list() == [DirectoryEntry("a.txt", "file")]
@@ -198,8 +198,8 @@ def test_whole_workspace_can_be_dry(tmp_path, workspace):
     assert [place.name for place in (tmp_path / "ws").iterdir()] == ["a.txt"]
 
 
-def test_check_may_refuse(workspace, tmp_path):
-    """Whoever gives a check is asked with the real place before anything is touched."""
+def test_check_may_reject_a_path(workspace, tmp_path):
+    """An exception raised by the check prevents any access to the resolved path."""
 
     def refuse(place):
         raise Blocked(f"not {place}")
@@ -234,8 +234,8 @@ def test_looking_for_close_lines_takes_little_time(workspace, tmp_path):
     assert time.monotonic() - began < 5
 
 
-def test_what_is_shown_hides_secrets_and_what_is_edited_does_not(workspace, tmp_path):
-    """Readings, differences and advice hide a secret at any position; an edit next to it leaves it unchanged."""
+def test_secrets_are_hidden_but_not_edited(workspace, tmp_path):
+    """Secrets are hidden in reads, diffs and errors, and unchanged by an edit next to them."""
     token = f"ghp_{'a1' * 20}"
     key = "-----BEGIN PRIVATE KEY-----\nMIIBVgIBADAN\nBgkqhkiG9w0B\n-----END PRIVATE KEY-----"
     (tmp_path / "ws/k").write_text(f"{key}\ntoken {token}\nlast\n")
@@ -251,14 +251,14 @@ def test_what_is_shown_hides_secrets_and_what_is_edited_does_not(workspace, tmp_
 
 
 def test_dry_run_does_not_write_over_a_folder(tmp_path):
-    """What would fail on the disk fails in a dry run."""
+    """A change that would fail on the disk also fails in a dry run."""
     (tmp_path / "s").mkdir()
     with pytest.raises(ToolError, match="is a folder"):
         Workspace(tmp_path, dry_run=True).write("s", "x")
 
 
-def test_pieces_are_counted_in_the_real_text(workspace, tmp_path):
-    """Occurrences are counted in the text itself; files without text have none."""
+def test_occurrences_are_counted(workspace, tmp_path):
+    """Occurrences are counted in the text of a file, and a binary or missing file has none."""
     (tmp_path / "ws/b").write_bytes(b"\0\1")
     assert [workspace.count(path, "t") for path in ("a.txt", "b", "missing")] == [2, 0, 0]
     assert workspace.name("x/../a.txt") == "a.txt"

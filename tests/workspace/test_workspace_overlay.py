@@ -18,12 +18,12 @@ def overlay(tmp_path):
 
 
 def disk(folder):
-    """What is on the disk."""
+    """Return the files and folders on the disk."""
     return {str(place.relative_to(folder)): place.is_file() and place.read_text() for place in folder.rglob("*")}
 
 
-def test_changes_are_seen_but_not_made(overlay, tmp_path):
-    """What was written, made and removed is seen by every reading, and the disk stays as it is."""
+def test_changes_are_visible_but_not_written(overlay, tmp_path):
+    """Changes in an overlay are visible to every read, and the disk is not changed."""
     before = disk(tmp_path)
     places = []
     overlay.write("a", b"new")
@@ -49,8 +49,8 @@ def test_changes_are_seen_but_not_made(overlay, tmp_path):
     assert places == ["a"]
 
 
-def test_what_was_removed_is_gone(overlay):
-    """A file or folder that would be gone cannot be read or listed."""
+def test_removed_file_does_not_exist(overlay):
+    """A removed file or folder can be neither read nor listed."""
     overlay.remove("a")
     with pytest.raises(ToolError, match="File 'a' does not exist"):
         overlay.read("a")
@@ -58,8 +58,8 @@ def test_what_was_removed_is_gone(overlay):
         overlay.entries("a")
 
 
-def test_what_was_not_changed_is_read_from_the_disk(overlay):
-    """Everything else is as on the disk, and nothing outside is reached."""
+def test_unchanged_files_are_read_from_the_disk(overlay):
+    """Unchanged files are read from the disk, and paths outside the root are blocked."""
     assert overlay.read("sub/b").content == b"b"
     assert overlay.inspect("a").content == b"a"
     with pytest.raises(Blocked):

@@ -36,7 +36,7 @@ class Typist:
         return SEQUENCE.sub("", self.raw)
 
     def until(self, text):
-        """Wait for a text, behind what was waited for before; gives what came up to its end."""
+        """Wait for a text after the previously awaited one; return the output up to and including it."""
         deadline = time.monotonic() + SECONDS
         while (at := self.shown.find(text, self._read_up_to)) < 0:
             assert time.monotonic() < deadline, f"{text!r} did not come; this did: {self.shown[self._read_up_to :]!r}"
@@ -54,7 +54,7 @@ class Typist:
         self.type(f"{line}\r")
 
     def ends(self):
-        """Wait for the end; gives the exit code, and what was written last."""
+        """Wait for the process to exit; return the exit code and the remaining output."""
         while self._read():
             pass
         return self.process.wait(SECONDS), self.shown[self._read_up_to :]
@@ -73,7 +73,7 @@ class Typist:
 
 @pytest.fixture
 def at_terminal(spawn, tmp_path):
-    """Start `agentkit chat ARGUMENTS` at a terminal of its own, in an empty folder."""
+    """Start `agentkit chat ARGUMENTS` in a new pseudo-terminal, in an empty folder."""
     opened = []
 
     def start(*arguments, server=None, columns=100, rows=40, variables=()):
@@ -136,7 +136,7 @@ class Notes:
         """Nothing is being shown."""
 
     def tell(self, text, _style=""):
-        """Write lines down."""
+        """Record a notice."""
         self.told.append(text)
 
     markdown = diff = tell
@@ -152,14 +152,14 @@ class Notes:
 
     @property
     def text(self):
-        """All that was told since the last time that this was asked."""
+        """Return all notices recorded since the last access, and clear them."""
         told, self.told = "\n".join(self.told), []
         return told
 
 
 @pytest.fixture
 def notes():
-    """What a conversation in this process is told beside its answers."""
+    """Collect the notices and events of a conversation in this process."""
     return Notes()
 
 

@@ -10,7 +10,7 @@ WRITE = call("write_file", path="note.txt", content="hello")
 
 
 def test_each_piped_line_is_a_prompt(typed_line):
-    """Lines that say something are prompts of one conversation; answers go to stdout, tool calls to stderr."""
+    """Each non-blank line is a prompt; answers go to stdout, and tool calls to stderr."""
     with FakeServer(SUM, "It is **4**.", "Four.") as server:
         out, err, code = typed_line("chat", server=server, piped=b"2+2?\n\n  \nIn words?\n")
     assert (out, code) == ("It is **4**.\nFour.\n", 0)
@@ -21,8 +21,8 @@ def test_each_piped_line_is_a_prompt(typed_line):
     assert Session.summaries()[0].runs == 2
 
 
-def test_piped_lines_are_no_commands(typed_line):
-    """What is piped in may be anybody's text: a line that looks like a command is a prompt."""
+def test_piped_lines_are_not_commands(typed_line):
+    """A piped line that starts with a slash is sent as a prompt, not run as a command."""
     with FakeServer("ok", "ok") as server:
         assert typed_line("chat", "--no-session", server=server, piped=b"/safety system\n//x\n")[2] == 0
     asked = [request.json["messages"][-1]["content"] for request in server.requests]
@@ -30,8 +30,8 @@ def test_piped_lines_are_no_commands(typed_line):
     assert Session.summaries() == []
 
 
-def test_json_is_a_document_a_line(typed_line):
-    """--json prints one document for each prompt, with its tool calls and decisions, and nothing else."""
+def test_json_prints_one_document_per_line(typed_line):
+    """--json prints one document per line for each prompt, with its tool calls and decisions."""
     with FakeServer(SUM, "4", "5") as server:
         out, err, _ = typed_line("chat", "--json", server=server, piped=b"2+2?\n2+3?\n")
     first, second = map(json.loads, out.splitlines())
@@ -39,16 +39,16 @@ def test_json_is_a_document_a_line(typed_line):
     assert first["tool_calls"][0]["decision"]["verdict"] == "allow"
 
 
-def test_nobody_approves_what_is_asked_through_a_pipe(typed_line, tmp_path):
-    """A yes in a pipe is no person's: the call is refused (exit code 4), and the next prompt is answered."""
+def test_piped_yes_does_not_approve_a_call(typed_line, tmp_path):
+    """A piped "y" does not approve a call: it is denied (exit code 4), and the next prompt runs."""
     with FakeServer(WRITE, "I could not.", "ok") as server:
         out, err, code = typed_line("chat", server=server, piped=b"Write it.\ny\n")
     assert (out, code, list(tmp_path.iterdir())) == ("I could not.\nok\n", 4, [])
     assert "[deny: safety-level]" in err
 
 
-def test_changes_are_shown_beside_the_answers(typed_line, tmp_path):
-    """What a run changed is shown on stderr, as it would be with --dry-run; not in JSON."""
+def test_changes_are_shown_on_stderr(typed_line, tmp_path):
+    """File changes are shown on stderr, with and without --dry-run, but not with --json."""
     with FakeServer(WRITE, "Done.", repeat=False) as server:
         out, err, _ = typed_line("chat", "--dry-run", "-y", server=server, piped=b"Write it.\n")
     assert (out, "+hello" in err, list(tmp_path.iterdir())) == ("Done.\n", True, [])
@@ -58,23 +58,23 @@ def test_changes_are_shown_beside_the_answers(typed_line, tmp_path):
     assert (tmp_path / "note.txt").read_text() == "hello"
 
 
-def test_a_failure_ends_what_is_piped(typed_line):
-    """When the provider fails, what comes behind is not asked, and the exit code is 1."""
+def test_provider_failure_skips_remaining_prompts(typed_line):
+    """When the provider fails, the remaining piped prompts are not sent, and the exit code is 1."""
     with FakeServer(fail(403, "not for you")) as server:
         out, err, code = typed_line("chat", server=server, piped=b"hi\nnever\n")
     assert (out, code, "not for you" in err, len(server.requests)) == ("", 1, True, 1)
 
 
-def test_a_limit_is_told_and_the_next_prompt_asked(typed_line):
-    """A limit is one run's: it is told with exit code 3, and the next line is a run of its own."""
+def test_limit_is_reported_and_the_next_prompt_runs(typed_line):
+    """A reached limit is reported with exit code 3, and the next prompt starts a new run."""
     with FakeServer(SUM, SUM, "So far.", "ok") as server:
         out, err, code = typed_line("chat", "--limit", "tool_calls=1", server=server, piped=b"loop\nhi\n")
     assert (code, out) == (3, "So far.\nok\n")
     assert err.endswith("Allow more with: --limit tool_calls=NUMBER\n")
 
 
-def test_what_is_no_text_is_told(typed_line):
-    """Bytes that are no text are an error in the command line (exit code 2)."""
+def test_piped_binary_data_is_a_usage_error(typed_line):
+    """Piped bytes that are not text are a usage error (exit code 2)."""
     with FakeServer() as server:
         assert typed_line("chat", server=server, piped=b"\xff\xfe\n")[1:] == (
             "Error: The piped input is not text.\nPipe text, or name a file: @photo.png, @report.pdf\n",
@@ -82,14 +82,14 @@ def test_what_is_no_text_is_told(typed_line):
         )
 
 
-def test_no_prompt_is_no_fault(typed_line):
-    """An empty pipe asks nothing."""
+def test_empty_pipe_exits_with_0(typed_line):
+    """Empty piped input sends no request and exits with code 0."""
     with FakeServer() as server:
         assert typed_line("chat", server=server) == ("", "", 0)
 
 
-def test_what_cannot_work_is_told_before_the_first_prompt(typed_line):
-    """No key, unknown tools, flags that contradict each other: exit code 2."""
+def test_usage_errors_are_reported_before_the_first_prompt(typed_line):
+    """A missing key, unknown tools and conflicting flags are usage errors (exit code 2)."""
     out, err, code = typed_line("chat", piped=b"hi\n")
     assert (out, code, err.startswith("Error: No API key found.")) == ("", 2, True)
     with FakeServer() as server:
@@ -97,8 +97,8 @@ def test_what_cannot_work_is_told_before_the_first_prompt(typed_line):
     assert "Use --offline or --model, not both" in typed_line("chat", "--offline", "-m", "x")[1]
 
 
-def test_settings_of_the_project_are_told(typed_line, tmp_path):
-    """What a project's file may not say unasked is told, as for a single question."""
+def test_ignored_project_settings_are_reported(typed_line, tmp_path):
+    """Ignored settings of an untrusted project are reported, as for a single question."""
     (tmp_path / "agentkit.toml").write_text('instruction = "Obey."\n')
     with FakeServer("ok") as server:
         assert "agentkit config trust" in typed_line("chat", server=server, piped=b"hi\n")[1]
@@ -112,7 +112,7 @@ def test_a_pipe_can_be_recorded(typed_line):
 
 
 def test_ctrl_c_ends_a_pipe(spawn):
-    """Ctrl-C ends what is piped in, with exit code 130; what was said is kept."""
+    """Ctrl-C during piped input ends the process with exit code 130."""
     import signal
     import subprocess
 
@@ -128,8 +128,8 @@ def test_ctrl_c_ends_a_pipe(spawn):
     assert (process.returncode, err.endswith("Interrupted.\n")) == (130, True)
 
 
-def test_no_input_at_all_is_no_fault(spawn):
-    """A process whose standard input is closed asks nothing."""
+def test_closed_stdin_exits_with_0(spawn):
+    """A process with empty or closed standard input sends no request and exits with code 0."""
     import subprocess
     import sys
 
@@ -142,8 +142,8 @@ def test_no_input_at_all_is_no_fault(spawn):
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def test_a_chat_begins_with_the_prompt_of_the_command_line(typed_line):
-    """The prompt of the command line is the first, before the lines of a pipe."""
+def test_command_line_prompt_is_sent_first(typed_line):
+    """The prompt on the command line is sent before the piped lines."""
     with FakeServer("One.", "Two.") as server:
         out, _, code = typed_line("chat", "First", "prompt", server=server, piped=b"Second\n")
     assert (out, code) == ("One.\nTwo.\n", 0)

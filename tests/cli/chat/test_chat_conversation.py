@@ -8,8 +8,8 @@ from agentkit.sessions.session import Session
 from agentkit.testing import FakeServer, say
 
 
-def test_what_is_stopped_before_it_began_leaves_nothing(room_with):
-    """A prompt that never got to a session is not in one."""
+def test_prompt_interrupted_before_its_run_is_not_stored(room_with):
+    """A prompt that is interrupted before its run starts creates no session."""
     with FakeServer() as server:
         conversation = room_with(server).conversation
         conversation.interrupt("one")
@@ -18,7 +18,7 @@ def test_what_is_stopped_before_it_began_leaves_nothing(room_with):
 
 
 def test_a_session_is_named_after_the_first_prompt(room_with):
-    """Before the first prompt there is no session; then one that bears its first words."""
+    """The first prompt creates the session, whose name begins with the words of the prompt."""
     with FakeServer("ok") as server:
         conversation = room_with(server).conversation
         assert not conversation.has_left_run
@@ -26,8 +26,8 @@ def test_a_session_is_named_after_the_first_prompt(room_with):
     assert conversation.name.startswith("where-to-in-may-")
 
 
-def test_the_last_prompt_of_an_opened_session_is_known(room_with):
-    """What was asked last in a session that was opened can be asked again, images and all else left out."""
+def test_retry_returns_the_last_prompt_of_an_opened_session(room_with):
+    """retry() returns the text of the last prompt of an opened session and removes its answer."""
     session = Session.open(name="trip")
     session.append([UserMessage("first"), AssistantMessage("One."), UserMessage(("second", "part"))])
     session.append([AssistantMessage("Two.")])
@@ -37,8 +37,8 @@ def test_the_last_prompt_of_an_opened_session_is_known(room_with):
     assert [message.text for message in conversation.messages[1:]] == ["One."]
 
 
-def test_a_run_that_goes_on_and_is_stopped_keeps_its_prompt(room_with):
-    """What is stopped while it goes on is marked as interrupted, and its prompt is not entered once more."""
+def test_interrupted_run_stores_its_prompt_once(room_with):
+    """Interrupting without a new prompt marks the answer, and does not store the prompt twice."""
     with FakeServer("One.", "Two.") as server:
         conversation = room_with(server).conversation
         list(conversation.stream("first"))
@@ -49,7 +49,7 @@ def test_a_run_that_goes_on_and_is_stopped_keeps_its_prompt(room_with):
 
 
 def test_nothing_to_go_on_with(room_with):
-    """A run that got to its answer does not go on."""
+    """Resuming a finished run raises an error."""
     from agentkit.errors import SessionError
 
     with FakeServer(say("One.")) as server:

@@ -17,12 +17,12 @@ WRITE = call("write_file", path="note.txt", content="hello")
 
 
 def texts(server, number=-1):
-    """What the model was told in a request, without the instruction."""
+    """Return the contents of the messages of a request, without the instruction."""
     return [message.get("content") for message in server.requests[number].json["messages"][1:]]
 
 
-def test_changes_are_shown_and_taken_back(room_with, notes, tmp_path):
-    """What a run changed is shown; /undo takes it back, run by run, and says so when nothing is left."""
+def test_undo_reverts_changes_run_by_run(room_with, notes, tmp_path):
+    """Changes are shown, and /undo reverts them run by run, then raises an error if none is left."""
     with FakeServer(WRITE, "One.", call("write_file", path="note.txt", content="bye"), "Two.") as server:
         room = room_with(server, approve=lambda _: True)
         assert room.take("Write it.") == 0
@@ -38,8 +38,8 @@ def test_changes_are_shown_and_taken_back(room_with, notes, tmp_path):
             room.take("/undo")
 
 
-def test_a_prompt_shows_the_files_that_it_names(room_with, tmp_path):
-    """@FILE in a prompt of a person is what is in the file, @@FILE its name; other words that begin so are words."""
+def test_file_references_in_a_prompt(room_with, tmp_path):
+    """@FILE in a prompt inserts the content of the file, @@FILE its name; other @ words are unchanged."""
     (tmp_path / "a.pdf").write_bytes(b"%PDF-")
     (tmp_path / "a.txt").write_text("hi")
     with FakeServer("One.", "Two.", "Three.") as server:
@@ -59,8 +59,8 @@ def test_a_prompt_shows_the_files_that_it_names(room_with, tmp_path):
         room.take("Unpack @a.zip")
 
 
-def test_a_dry_run_says_so(room_with, notes, tmp_path):
-    """With --dry-run the difference is shown, and that nothing was done."""
+def test_dry_run_is_reported(room_with, notes, tmp_path):
+    """With --dry-run, the diff is shown with a note that nothing was changed."""
     with FakeServer(WRITE, "One.") as server:
         room_with(server, approve=lambda _: True, dry_run=True).take("Write it.")
     assert "+hello" in notes.told[0]
@@ -68,16 +68,16 @@ def test_a_dry_run_says_so(room_with, notes, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_an_earlier_process_changed_can_be_taken_back(room_with, notes, tmp_path):
-    """/undo knows the runs of a session that was opened again."""
+def test_undo_reverts_runs_of_a_reopened_session(room_with, notes, tmp_path):
+    """/undo reverts the changes of earlier runs of a reopened session."""
     with FakeServer(WRITE, "One.") as server:
         room_with(server, approve=lambda _: True, session="trip").take("Write it.")
         room_with(server, session="trip").take("/undo")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_retry_asks_again_without_the_old_answer(room_with, notes):
-    """/retry sends the last prompt again; what was answered before is kept in a session of its own."""
+def test_retry_resends_the_prompt_without_the_old_answer(room_with, notes):
+    """/retry sends the last prompt again, and stores the previous answer in a separate session."""
     with FakeServer("One.", "Two.", "Three.") as server:
         room = room_with(server)
         room.take("first")
@@ -91,8 +91,8 @@ def test_retry_asks_again_without_the_old_answer(room_with, notes):
     assert old.name.startswith(f"{now.name}, before ")
 
 
-def test_retry_of_the_first_prompt_and_of_what_failed(room_with):
-    """A first prompt is asked again in an empty conversation; one that failed, where it was."""
+def test_retry_of_the_first_prompt(room_with):
+    """/retry repeats a failed or first prompt, and raises an error if there is none."""
     with FakeServer(fail(403, "no"), "One.", "Two.") as server:
         room = room_with(server)
         assert room.take("first") == 1
@@ -103,8 +103,8 @@ def test_retry_of_the_first_prompt_and_of_what_failed(room_with):
             room_with(server).take("/retry")
 
 
-def test_retry_where_nothing_is_kept(room_with, notes, tmp_path):
-    """Without a session /retry forgets the old answer; what a run changed stays until /undo, which is said."""
+def test_retry_without_a_session(room_with, notes, tmp_path):
+    """Without a session, /retry drops the old answer and reports that its file changes remain."""
     with FakeServer("Zero.", WRITE, "One.", "Two.") as server:
         room = room_with(server, approve=lambda _: True, no_session=True)
         room.take("zero")
@@ -132,8 +132,8 @@ def interrupted(front, kind, number=1):
     front.hear = hear
 
 
-def test_what_was_said_before_ctrl_c_is_kept(room_with, notes):
-    """An answer that was stopped is in the conversation, marked as interrupted, and the model is told."""
+def test_interrupted_answer_is_stored(room_with, notes):
+    """An interrupted answer is stored with a note about the interruption, and sent to the model."""
     with FakeServer("one two three", "ok") as server:
         room = room_with(server)
         interrupted(notes, TextDelta)
@@ -146,8 +146,8 @@ def test_what_was_said_before_ctrl_c_is_kept(room_with, notes):
     assert said.endswith("\n\n[The person has interrupted this answer.]")
 
 
-def test_what_was_done_before_ctrl_c_is_kept(room_with, notes, tmp_path):
-    """Tool calls that were done before the run was stopped stay in the conversation, once, and can be undone."""
+def test_tool_calls_before_an_interruption_are_stored(room_with, notes, tmp_path):
+    """Tool calls completed before an interruption are stored once, and can be undone."""
     with FakeServer(say("I write.", WRITE), "ok now", "fine") as server:
         room = room_with(server, approve=lambda _: True)
         interrupted(notes, TextDelta, 3)
@@ -159,8 +159,8 @@ def test_what_was_done_before_ctrl_c_is_kept(room_with, notes, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_second_ctrl_c_does_not_keep_from_keeping(room_with, notes):
-    """Pressed again while what was said is being written down, Ctrl-C waits."""
+def test_second_ctrl_c_does_not_prevent_storing(room_with, notes):
+    """A second Ctrl-C while the answer is being stored does not prevent storing it."""
     with FakeServer(slow("one two three", between_seconds=0.01), repeat=True) as server:
         room = room_with(server)
         stopping = []
@@ -178,8 +178,8 @@ def test_a_second_ctrl_c_does_not_keep_from_keeping(room_with, notes):
         assert len(room.conversation.messages) == 2
 
 
-def test_ctrl_c_belongs_to_the_person(room_with, notes):
-    """Where there is no person, Ctrl-C ends all of it."""
+def test_ctrl_c_without_a_person_raises(room_with, notes):
+    """Without a person at the terminal, Ctrl-C raises KeyboardInterrupt."""
     with FakeServer("one two", repeat=True) as server:
         room = room_with(server, is_person=False)
         interrupted(notes, TextDelta)
@@ -187,8 +187,8 @@ def test_ctrl_c_belongs_to_the_person(room_with, notes):
             room.take("Count.")
 
 
-def test_a_conversation_in_a_thread(room_with, notes):
-    """Signals are the main thread's; a conversation elsewhere goes without."""
+def test_conversation_in_a_thread(room_with, notes):
+    """A conversation in another thread runs without signal handlers."""
     codes = []
     with FakeServer("one two") as server:
         room = room_with(server)
@@ -198,8 +198,8 @@ def test_a_conversation_in_a_thread(room_with, notes):
     assert codes == [0]
 
 
-def test_a_limit_and_what_goes_on_from_it(room_with, notes, capsys):
-    """A limit is told with the command that goes on."""
+def test_resume_after_a_limit(room_with, notes, capsys):
+    """A reached limit is reported with the command that continues the run, /resume."""
     with FakeServer(SUM, SUM, "So far.", "Four.") as server:
         room = room_with(server, limits=("tool_calls=1",))
         assert room.take("loop") == 3
@@ -210,7 +210,7 @@ def test_a_limit_and_what_goes_on_from_it(room_with, notes, capsys):
 
 
 def test_a_run_that_waits_goes_on(room_with, notes, tmp_path):
-    """What was left for later is told when the session is opened, and goes on with /resume."""
+    """A postponed call is reported when its session is opened, and /resume continues the run."""
     with FakeServer(WRITE, "Done.") as server:
         room = room_with(server, approve=lambda _: Approval.LATER, session="trip")
         assert room.take("Write it.") == 130
@@ -223,15 +223,15 @@ def test_a_run_that_waits_goes_on(room_with, notes, tmp_path):
         room.take("/resume")
 
 
-def test_the_offline_model_says_what_it_is(room_with, notes):
-    """Whoever talks with the offline model is told what it cannot do."""
+def test_offline_model_reports_its_limitations(room_with, notes):
+    """A chat with the offline model starts with a note about its limitations."""
     room = room_with(offline=True)
     assert "It does not chat" in notes.text
     assert room.bar == "offline model · network · /help"
 
 
-def test_the_bar_tells_what_it_cost(room_with, monkeypatch):
-    """Model, safety level and the money spent so far stand below what is typed."""
+def test_status_bar_shows_the_cost(room_with, monkeypatch):
+    """The status bar shows the model, the safety level and the cost so far."""
     from agentkit import LLM
     from agentkit.usage import Price
 
@@ -243,8 +243,8 @@ def test_the_bar_tells_what_it_cost(room_with, monkeypatch):
     assert room.bar == "mine · safe · ≈ $0.0150 · /help"
 
 
-def test_leaving_says_how_to_go_on(room_with, notes):
-    """The command that goes on is told when there is something to go on with."""
+def test_leaving_shows_the_command_to_continue(room_with, notes):
+    """Leaving shows the command that continues the session, if a session was stored."""
     with FakeServer("ok", "ok") as server:
         room = room_with(server, session="my trip")
         room.leave()

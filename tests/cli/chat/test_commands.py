@@ -26,18 +26,18 @@ from agentkit.testing import FakeServer
         ("", None),
     ],
 )
-def test_what_is_a_command(line, command):
-    """A command is a word behind a / at the beginning of the line; a path is none."""
+def test_command_in(line, command):
+    """A command is a word after a slash at the start of the line; a path is not a command."""
     assert command_in(line) == command
 
 
-def test_two_slashes_mean_one():
-    """A prompt that begins with a command's name is written with //."""
+def test_two_slashes_are_replaced_by_one():
+    """Two slashes at the start of a prompt are replaced by one."""
     assert (unescaped("//help me"), unescaped("/x"), unescaped("x")) == ("/help me", "/x", "x")
 
 
-def test_an_unknown_command_names_the_closest(room_with):
-    """What is no command is not sent to the model."""
+def test_unknown_command_suggests_the_closest(room_with):
+    """An unknown command raises an error with a suggestion, and sends no request."""
     with FakeServer() as server:
         room = room_with(server)
         with pytest.raises(ConfigError, match=r"The command /modle does not exist\. Did you mean '/model'\?"):
@@ -46,8 +46,8 @@ def test_an_unknown_command_names_the_closest(room_with):
             room.take("/zzz")
 
 
-def test_help_tells_every_command(room_with, notes):
-    """/help lists all commands, and the keys."""
+def test_help_lists_every_command(room_with, notes):
+    """/help lists all commands and keys."""
     with FakeServer() as server:
         room_with(server).take("/help")
     told = notes.text
@@ -55,8 +55,8 @@ def test_help_tells_every_command(room_with, notes):
     assert "Ctrl-C stops an answer" in told
 
 
-def test_tools_are_listed_and_chosen(room_with, notes):
-    """/tools lists the tools, and which of them may ask; with names the model is given just these."""
+def test_tools_command(room_with, notes):
+    """/tools lists the tools, and /tools NAMES replaces them."""
     with FakeServer("ok", "ok") as server:
         room = room_with(server)
         room.take("/tools")
@@ -73,8 +73,8 @@ def test_tools_are_listed_and_chosen(room_with, notes):
     assert offered == [["calculator", "web_search", "fetch_url", "wikipedia"], []]
 
 
-def test_fallbacks_are_told(room_with, notes):
-    """/model names the fallbacks below the model."""
+def test_model_command_shows_fallbacks(room_with, notes):
+    """/model shows the fallbacks below the model."""
     with FakeServer() as server:
         room_with(server).take("/model ollama:qwen3 | lmstudio:gemma")
     assert notes.text.splitlines() == [
@@ -83,8 +83,8 @@ def test_fallbacks_are_told(room_with, notes):
     ]
 
 
-def test_the_model_is_switched_in_place(room_with, notes):
-    """/model NAME asks another model with the same history; without a name it says which one is asked."""
+def test_model_command(room_with, notes):
+    """/model NAME changes the model and preserves the history; /model shows it."""
     with FakeServer("One.", "Two.") as server:
         room = room_with(server)
         room.take("/model")
@@ -103,8 +103,8 @@ def test_the_model_is_switched_in_place(room_with, notes):
         assert room.conversation.llm.provider == "offline"
 
 
-def test_the_safety_level_is_switched_in_place(room_with, notes):
-    """/safety LEVEL changes what runs unasked, and says what that means."""
+def test_safety_command(room_with, notes):
+    """/safety LEVEL changes the safety level and describes it."""
     with FakeServer("ok") as server:
         room = room_with(server)
         room.take("/safety")
@@ -118,8 +118,8 @@ def test_the_safety_level_is_switched_in_place(room_with, notes):
             room.take("/safety none")
 
 
-def test_sessions_are_switched_renamed_and_begun(room_with, notes):
-    """/session lists the sessions, goes to one, begins another and renames this one."""
+def test_session_command(room_with, notes):
+    """/session lists, opens, creates and renames sessions."""
     with FakeServer("One.", "Two.", "Three.", "Four.") as server:
         room = room_with(server)
         room.take("/session")
@@ -152,8 +152,8 @@ def test_sessions_are_switched_renamed_and_begun(room_with, notes):
     assert sorted(each.runs for each in Session.summaries()) == [1, 1, 2]
 
 
-def test_costs_are_told(room_with, notes):
-    """/cost tells tokens and money of this chat, of the last answer and of the session."""
+def test_cost_command(room_with, notes):
+    """/cost shows tokens and cost of this chat, of the last answer and of the session."""
     with FakeServer("ok", "ok") as server:
         room = room_with(server)
         room.take("/cost")
@@ -168,8 +168,8 @@ def test_costs_are_told(room_with, notes):
     ]
 
 
-def test_the_conversation_is_saved(room_with, notes, tmp_path):
-    """/save writes Markdown or JSON lines; without a file, or before anything was said, it says what is missing."""
+def test_save_command(room_with, notes, tmp_path):
+    """/save writes the conversation to a file; a missing file name or an empty chat raises an error."""
     with FakeServer("ok") as server:
         room = room_with(server)
         with pytest.raises(AgentKitError, match="/save takes a file"):
@@ -183,8 +183,8 @@ def test_the_conversation_is_saved(room_with, notes, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the editor is a shell script")
-def test_a_prompt_is_written_in_an_editor(room_with, notes, monkeypatch, tmp_path):
-    """/edit opens $EDITOR, with a text to begin with; what was written is asked, and nothing when it is empty."""
+def test_edit_sends_the_text_of_the_editor(room_with, notes, monkeypatch, tmp_path):
+    """/edit opens the editor with the given text and sends the result, unless it is empty."""
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nsed -i "s/begin/begin and end/" "$1"\necho "a second line" >> "$1"\n')
     editor.chmod(0o700)
@@ -199,8 +199,8 @@ def test_a_prompt_is_written_in_an_editor(room_with, notes, monkeypatch, tmp_pat
         assert notes.text == "The prompt is empty, so nothing was sent."
 
 
-def test_clearing_begins_anew(room_with, notes):
-    """/clear empties the screen and begins another conversation; the old one is kept."""
+def test_clear_starts_a_new_conversation(room_with, notes):
+    """/clear empties the screen and starts a new conversation; the old one remains stored."""
     with FakeServer("ok", "ok") as server:
         room = room_with(server)
         room.take("/clear")
@@ -213,8 +213,8 @@ def test_clearing_begins_anew(room_with, notes):
     assert len(Session.summaries()) == 2
 
 
-def test_quitting_leaves(room_with):
-    """/quit is the end of the input."""
+def test_quit_raises_eof_error(room_with):
+    """/quit raises EOFError."""
     with FakeServer() as server, pytest.raises(EOFError):
         room_with(server).take("/quit")
 

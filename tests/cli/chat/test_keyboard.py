@@ -13,8 +13,8 @@ pytestmark = pytest.mark.slow
 WRITE = call("write_file", path="note.txt", content="hello")
 
 
-def test_a_call_is_approved_with_other_arguments(at_terminal, tmp_path):
-    """A question stands in place; what was typed before it is no answer; its arguments can be edited on the spot."""
+def test_arguments_can_be_edited_before_approval(at_terminal, tmp_path):
+    """Arguments can be edited before approval; text typed before the question is not an answer."""
     with FakeServer(slow(WRITE, before_seconds=1), "Done.") as server:
         chat = at_terminal(server=server)
         chat.say("Write it.")
@@ -42,8 +42,8 @@ def test_a_call_is_approved_with_other_arguments(at_terminal, tmp_path):
         ("\x1b[200~Write it.\x1b[201~\ry\r",),
     ],
 )
-def test_what_was_typed_ahead_approves_nothing(at_terminal, tmp_path, keys):
-    """What was typed before a question could be read answers none, though it came in one piece with the prompt."""
+def test_typeahead_does_not_approve_a_call(at_terminal, tmp_path, keys):
+    """Keys typed before the approval question appears do not answer it."""
     with FakeServer(WRITE, "I see.") as server:
         chat = at_terminal(server=server)
         chat.until("> ")
@@ -58,8 +58,8 @@ def test_what_was_typed_ahead_approves_nothing(at_terminal, tmp_path, keys):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_was_typed_ahead_edits_nothing(at_terminal, tmp_path):
-    """Keys that came in one piece with the wish to edit do not send the arguments that nobody has seen."""
+def test_typeahead_does_not_submit_edited_arguments(at_terminal, tmp_path):
+    """Keys sent together with the edit command do not submit the arguments."""
     with FakeServer(WRITE) as server:
         chat = at_terminal(server=server)
         chat.say("Write it.")
@@ -73,8 +73,8 @@ def test_what_was_typed_ahead_edits_nothing(at_terminal, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_who_edits_arguments_can_still_say_no(at_terminal, tmp_path):
-    """Ctrl-D is a no also while the arguments stand there to be edited, and the conversation goes on."""
+def test_ctrl_d_while_editing_denies_the_call(at_terminal, tmp_path):
+    """Ctrl-D while editing the arguments denies the call, and the conversation continues."""
     with FakeServer(WRITE, "I see.") as server:
         chat = at_terminal(server=server)
         chat.say("Write it.")
@@ -88,8 +88,8 @@ def test_who_edits_arguments_can_still_say_no(at_terminal, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_bytes_that_are_no_text_are_a_prompt(at_terminal):
-    """Bytes that are no UTF-8 reach the model with a mark in their place, and stop nothing."""
+def test_invalid_utf8_is_replaced_in_a_prompt(at_terminal):
+    """Invalid UTF-8 in a prompt is replaced, and the prompt is sent."""
     with FakeServer("ok") as server:
         chat = at_terminal(server=server)
         chat.until("> ")
@@ -101,8 +101,8 @@ def test_bytes_that_are_no_text_are_a_prompt(at_terminal):
 
 
 @pytest.mark.parametrize("kind", ["link", "second name", "pipe"])
-def test_the_history_is_a_file_of_its_own(at_terminal, tmp_path, kind):
-    """Where the history's file is a link, a file with a second name or a pipe, nothing is written through it."""
+def test_history_is_not_written_through_links_or_pipes(at_terminal, tmp_path, kind):
+    """Nothing is written if the history path is a symbolic link, a hard link or a pipe."""
     history, other = state_folder() / "chat-history", tmp_path / "other"
     history.parent.mkdir(parents=True, exist_ok=True)
     other.write_text("mine")
@@ -123,8 +123,8 @@ def test_the_history_is_a_file_of_its_own(at_terminal, tmp_path, kind):
 
 
 @pytest.mark.parametrize("editor", ["false", "/nowhere/editor", "'"])
-def test_an_editor_that_fails_leaves_the_conversation_open(at_terminal, editor):
-    """An editor that is not there or fails is told, and the conversation goes on."""
+def test_editor_failure_does_not_end_the_conversation(at_terminal, editor):
+    """A missing or failing editor is reported, and the conversation continues."""
     with FakeServer("ok") as server:
         chat = at_terminal(server=server, variables={"VISUAL": editor})
         chat.say("/edit hello")
@@ -135,8 +135,8 @@ def test_an_editor_that_fails_leaves_the_conversation_open(at_terminal, editor):
         assert chat.ends()[0] == 0
 
 
-def test_a_no_can_say_why(at_terminal, tmp_path):
-    """The model is told why a call was refused; Ctrl-C at the question stops the run instead."""
+def test_denial_with_a_reason(at_terminal, tmp_path):
+    """The reason of a denial is sent to the model; Ctrl-C at the question stops the run."""
     with FakeServer(WRITE, "I see.", WRITE) as server:
         chat = at_terminal(server=server)
         chat.say("Write it.")
@@ -153,8 +153,8 @@ def test_a_no_can_say_why(at_terminal, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_history_that_cannot_be_kept_keeps_nobody_from_talking(at_terminal):
-    """Where the history's file cannot be written, what was typed is remembered until the end only."""
+def test_unwritable_history_does_not_prevent_chatting(at_terminal):
+    """If the history file cannot be written, prompts are remembered until the process ends."""
     (state_folder() / "chat-history").mkdir(parents=True)
     with FakeServer("ok", "ok") as server:
         chat = at_terminal(server=server)
@@ -168,8 +168,8 @@ def test_a_history_that_cannot_be_kept_keeps_nobody_from_talking(at_terminal):
     assert server.requests[1].json["messages"][-1]["content"] == "hi there"
 
 
-def test_an_editor_finds_the_terminal_as_programs_do(at_terminal, tmp_path):
-    """/edit runs $VISUAL at a terminal that shows what is typed, and asks what was written there."""
+def test_editor_runs_with_terminal_echo(at_terminal, tmp_path):
+    """/edit runs $VISUAL with terminal echo enabled, and sends the text it wrote."""
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nstty -a | grep -o " echo " > "$1"\nread line\necho "$line" >> "$1"\n')
     editor.chmod(0o700)

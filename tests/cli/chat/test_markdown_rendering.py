@@ -28,8 +28,8 @@ def shown(source, width=60, **options):
         ("", []),
     ],
 )
-def test_blocks_look_well_in_a_conversation(source, lines):
-    """Headings stand on the left, code without a box, lines are broken where they were written."""
+def test_rendered_blocks(source, lines):
+    """Headings are left-aligned, code has no box, and line breaks are preserved."""
     assert shown(source) == lines
 
 
@@ -81,16 +81,16 @@ def test_nothing_tricks_the_terminal(source):
     assert re.sub(r"\x1b\[[\d;]*m", "", text).replace("\n", "").isprintable()
 
 
-def test_widths_are_those_of_the_terminal():
-    """Wide characters take two columns, and no line is wider than it may be."""
+def test_widths_of_wide_characters():
+    """Wide characters take two columns, and no line exceeds the given width."""
     assert PLAIN.markdown("漢字 Việt", 60) == [Line("漢字 Việt", 9)]
     assert all(line.width <= 10 for line in COLOURED.markdown("漢字" * 30 + "\n\n```\n" + "x" * 50 + "\n```", 10))
     assert columns_of("漢字") == 4
     assert (cut("one  two\nthree", 8), cut("漢字漢字", 5), cut("ab", 2)) == ("one two…", "漢字…", "ab")
 
 
-def test_colours_are_left_out_where_none_are_wanted():
-    """Without colours there is no sequence at all."""
+def test_no_escape_sequences_without_colours():
+    """Without colours, the output contains no escape sequences."""
     source = "# T\n\n**b** `c` [l](http://a.example)"
     assert "\x1b" in "".join(line.text for line in COLOURED.markdown(source, 60))
     assert "\x1b" not in "".join(shown(source))
@@ -98,7 +98,7 @@ def test_colours_are_left_out_where_none_are_wanted():
 
 
 def test_a_diff_has_colours():
-    """What was added is green, what was taken away red, where it is cyan."""
+    """Added lines of a diff are green, removed lines red, and hunk headers cyan."""
     lines = COLOURED.diff("--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\x1b[2J\n same")
     assert lines == [
         "\x1b[1m--- a\x1b[0m",
@@ -110,13 +110,13 @@ def test_a_diff_has_colours():
     ]
 
 
-def test_a_note_is_broken_between_words():
-    """Lines of our own fit, with what stands before them."""
+def test_notes_are_wrapped_between_words():
+    """Notes are wrapped between words, and keep their indentation."""
     assert PLAIN.wrapped("one two three\n  four", "dim", 8) == ["one two", "three", "  four"]
 
 
-def test_a_text_falls_into_blocks():
-    """Paragraphs, tables, code and each item of a list can be shown by themselves; nothing is left out."""
+def test_text_is_split_into_blocks():
+    """Text is split into paragraphs, tables, code and list items without losing any of it."""
     source = "para\ngoes on\n\n- a\n  - b\n- c\n\n2. x\n3. y\n```\ncode\n\nmore\n```\n# T\n[r]: http://a.example\n<p>\n"
     found = blocks(source)
     assert [(block.source.strip().split("\n")[0], block.item) for block in found] == [
@@ -159,6 +159,6 @@ def test_a_text_falls_into_blocks():
         ("2 ** ", "2 ** "),
     ],
 )
-def test_a_block_that_is_being_written_stands_still(written, steady):
-    """What is open is closed, and what would change its look once more of it is there is held back."""
+def test_incomplete_block_is_stable(written, steady):
+    """Open markup of an incomplete block is closed, and ambiguous endings are held back."""
     assert steadied(written) == steady

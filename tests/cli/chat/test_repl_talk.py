@@ -31,8 +31,8 @@ def test_a_conversation_at_a_terminal(at_terminal):
     assert server.requests[-1].json["messages"][1]["content"] == "How much is 1250 * 0.17?"
 
 
-def test_the_agent_of_a_file_is_talked_with(at_terminal, tmp_path):
-    """`--agent` takes instruction, tools and level from a file; what is changed meanwhile holds beside it."""
+def test_chat_with_an_agent_from_a_file(at_terminal, tmp_path):
+    """`--agent` reads the instruction, tools and level from a file; /tools overrides its tools."""
     (tmp_path / "clerk.txt").write_text("tools: calculator\nsafety: safe\n\nYou are a clerk.\n")
     with FakeServer("Yes.", "No.") as server:
         chat = at_terminal("--agent", str(tmp_path / "clerk.txt"), server=server)
@@ -49,8 +49,8 @@ def test_the_agent_of_a_file_is_talked_with(at_terminal, tmp_path):
     assert [each["tools"][0]["function"]["name"] for each in (first, second)] == ["calculator", "string_length"]
 
 
-def test_what_was_typed_is_remembered_for_its_owner_only(at_terminal):
-    """The history of prompts is a file of mode 0600 in the state folder, without keys; --no-session keeps none."""
+def test_prompt_history_is_private(at_terminal):
+    """The prompt history has mode 0600 and no keys; --no-session writes none."""
     history = state_folder() / "chat-history"
     with FakeServer("ok", repeat=True) as server:
         chat = at_terminal("--no-session", server=server)
@@ -67,8 +67,8 @@ def test_what_was_typed_is_remembered_for_its_owner_only(at_terminal):
     assert Session.summaries()[0].name.startswith("my-key-is-")
 
 
-def test_ctrl_c_stops_the_answer_and_twice_leaves(at_terminal):
-    """Ctrl-C stops an answer and keeps what was said; where nothing is typed, the second one in a row leaves."""
+def test_ctrl_c_stops_the_answer_and_twice_exits(at_terminal):
+    """Ctrl-C stops an answer and stores the received part; twice at an empty prompt exits."""
     with FakeServer(slow("one two three four five six", between_seconds=0.4), "Seven.") as server:
         chat = at_terminal(server=server)
         chat.say("Count.")
@@ -90,8 +90,8 @@ def test_ctrl_c_stops_the_answer_and_twice_leaves(at_terminal):
     assert said[3] == "Go on."
 
 
-def test_a_prompt_of_several_lines(at_terminal):
-    """Alt-Enter and Ctrl-J begin a new line, and what is pasted keeps its lines; Enter sends all of it."""
+def test_multiline_prompt(at_terminal):
+    """Alt-Enter, Ctrl-J and pasted text add lines to a prompt; Enter sends it."""
     with FakeServer("ok", repeat=True) as server:
         chat = at_terminal(server=server)
         chat.until("> ")
@@ -102,8 +102,8 @@ def test_a_prompt_of_several_lines(at_terminal):
     assert server.requests[0].json["messages"][-1]["content"] == "one\ntwo\nthree\nfour\nfive"
 
 
-def test_errors_leave_the_conversation_open(at_terminal):
-    """A command that there is not names the closest; a provider that fails is told; the conversation goes on."""
+def test_errors_do_not_end_the_conversation(at_terminal):
+    """An unknown command or a provider error is reported, and the conversation continues."""
     with FakeServer(fail(403, "not for you"), "ok") as server:
         chat = at_terminal(server=server)
         chat.say("/safty system")
@@ -117,7 +117,7 @@ def test_errors_leave_the_conversation_open(at_terminal):
 
 
 def test_commands_are_completed(at_terminal):
-    """Behind / Tab completes commands, and behind a command what it takes."""
+    """Tab completes commands and their arguments."""
     with FakeServer() as server:
         chat = at_terminal(server=server)
         chat.until("> ")
@@ -131,8 +131,8 @@ def test_commands_are_completed(at_terminal):
         assert chat.ends()[0] == 0
 
 
-def test_a_terminal_that_can_only_print(at_terminal):
-    """On a dumb terminal lines are read and printed, without a single control sequence; commands work there, too."""
+def test_dumb_terminal(at_terminal):
+    """On a dumb terminal, the chat and its commands work without control sequences."""
     with FakeServer(SUM, "It is **212.5**.", "ok") as server:
         chat = at_terminal(server=server, variables={"TERM": "dumb", "VISUAL": "true"})
         chat.say("2+2?")
@@ -156,8 +156,8 @@ def test_a_terminal_that_can_only_print(at_terminal):
     assert "Continue with: agentkit chat -c" in last
 
 
-def test_a_dumb_terminal_shows_where_it_goes_on(at_terminal, command, tmp_path, monkeypatch):
-    """-c on a dumb terminal shows the last words as they were written."""
+def test_dumb_terminal_shows_the_last_answer(at_terminal, command, tmp_path, monkeypatch):
+    """With -c, a dumb terminal shows the last answer as plain Markdown source."""
     monkeypatch.chdir(tmp_path)
     with FakeServer("**Hanoi**.") as server:
         command("What is the capital of Vietnam?", server=server)
@@ -168,7 +168,7 @@ def test_a_dumb_terminal_shows_where_it_goes_on(at_terminal, command, tmp_path, 
 
 
 def test_the_screen_is_cleared(at_terminal):
-    """/clear empties the screen, and the conversation begins anew."""
+    """/clear empties the screen and starts a new conversation."""
     with FakeServer("ok", "ok") as server:
         chat = at_terminal(server=server)
         chat.say("hi")
@@ -183,8 +183,8 @@ def test_the_screen_is_cleared(at_terminal):
     assert len(server.requests[-1].json["messages"]) == 2
 
 
-def test_no_colour_where_none_is_wanted(at_terminal):
-    """NO_COLOR leaves the text as it is, without colours."""
+def test_no_color_variable(at_terminal):
+    """With NO_COLOR, the output contains no colour sequences."""
     with FakeServer("# Title\n\n**bold** `code`") as server:
         chat = at_terminal(server=server, variables={"NO_COLOR": "1"})
         chat.say("hi")
@@ -194,7 +194,7 @@ def test_no_colour_where_none_is_wanted(at_terminal):
     assert "\x1b[36m" not in chat.raw
 
 
-def test_going_on_shows_the_last_words(at_terminal, command, tmp_path, monkeypatch):
+def test_continue_shows_the_last_messages(at_terminal, command, tmp_path, monkeypatch):
     """-c opens the last session of the folder and shows its last messages."""
     monkeypatch.chdir(tmp_path)
     with FakeServer("Hanoi.", "Paris.") as server:
@@ -222,8 +222,8 @@ def test_a_recorded_chat_is_replayed(at_terminal, command, tmp_path, monkeypatch
     assert "Two." in shown
 
 
-def test_what_must_be_approved_is_approved_unseen_with_yes(at_terminal, tmp_path):
-    """-y says at the beginning that it approves all; nothing is asked."""
+def test_yes_approves_every_call(at_terminal, tmp_path):
+    """-y prints a warning and approves every call."""
     with FakeServer(call("write_file", path="a.txt", content="hello"), "Done.") as server:
         chat = at_terminal("-y", server=server)
         chat.until("Warning: -y approves every call")
@@ -236,17 +236,17 @@ def test_what_must_be_approved_is_approved_unseen_with_yes(at_terminal, tmp_path
 
 
 def test_the_offline_model_at_a_terminal(at_terminal):
-    """--offline says at the beginning what the offline model does and does not; nothing is asked before a prompt is."""
+    """--offline starts with a note about the limitations of the offline model."""
     chat = at_terminal("--offline")
-    chat.until("reads only your last message.")
+    chat.until("It does not chat")
     chat.say("/model")
     chat.until("offline:needle3")
     chat.say("/quit")
     assert chat.ends()[0] == 0
 
 
-def test_an_agent_that_a_program_makes_is_talked_with(at_terminal, tmp_path):
-    """`--agent FILE.py:NAME` talks with it; what is checked is shown when it has been."""
+def test_chat_with_an_agent_from_a_program(at_terminal, tmp_path):
+    """`--agent FILE.py:NAME` starts a chat with that agent and shows its guarded answers."""
     (tmp_path / "bot.py").write_text(
         "from agentkit import Agent\nclerk = Agent('clerk', guardrails=[lambda output: f'{output} Kind regards.'])\n"
     )
@@ -264,8 +264,8 @@ def test_an_agent_that_a_program_makes_is_talked_with(at_terminal, tmp_path):
 
 
 @pytest.mark.parametrize("line", ["exit", "quit", "/exit", "Quit"])
-def test_a_chat_is_left_by_a_word(at_terminal, line):
-    """`exit` and `quit` leave, with or without a slash; the first prompt can come from the command line."""
+def test_exit_and_quit_end_the_chat(at_terminal, line):
+    """`exit` and `quit` end the chat, whose first prompt may be given on the command line."""
     with FakeServer("Hello.") as server:
         chat = at_terminal("Hi", "there", server=server)
         chat.until("> Hi there")

@@ -87,7 +87,7 @@ def screen_with(colour=False):
 
 
 def replayed(text):
-    """What stands on a terminal that got this text."""
+    """Return what a terminal displays after receiving this text."""
     lines = [""]
     for part in re.split(r"(\x1b\[\d+A\r|\n)", re.sub(r"\x1b\[(?:\?2026[hl]|K|J)", "", text)):
         if up := UP.fullmatch(part):
@@ -101,8 +101,8 @@ def replayed(text):
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1_000])
-def test_an_answer_looks_the_same_however_it_comes(size, monkeypatch):
-    """Whatever the pieces are that an answer is streamed in, at its end it looks like one that came whole."""
+def test_chunk_size_does_not_change_the_display(size, monkeypatch):
+    """A streamed answer is displayed identically for all chunk sizes."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("LINES", "60")
     screen, stream = screen_with()
@@ -121,8 +121,8 @@ def finished(result_error=None, arguments='{"text": "x"}', decision=ALLOW, **res
     return ToolCallFinished(ToolCall("c1", "string_length", arguments), value)
 
 
-def test_a_call_is_told_with_its_decision_and_time(monkeypatch):
-    """A call takes a line; two when it is long; three on a narrow terminal. What was denied is red."""
+def test_call_is_shown_with_its_decision_and_time(monkeypatch):
+    """A call takes one, two or three lines, depending on its length; denied calls are red."""
     monkeypatch.setenv("COLUMNS", "80")
     screen, stream = screen_with(colour=True)
     screen.hear(finished(value={"result": 1}, seconds=1.25))
@@ -143,8 +143,8 @@ def test_a_call_is_told_with_its_decision_and_time(monkeypatch):
     assert lines[-2] == "\x1b[31m    [deny: shell.destructive · 0 ms]"
 
 
-def test_parts_of_an_answer_stand_apart(monkeypatch):
-    """A blank line parts text from calls; what nobody sees begins no text."""
+def test_text_and_calls_are_separated(monkeypatch):
+    """Text and calls are separated by a blank line; invisible characters do not start a text."""
     monkeypatch.setenv("COLUMNS", "80")
     screen, stream = screen_with()
     screen.begin()
@@ -184,8 +184,8 @@ def test_notes_and_diffs(monkeypatch):
     assert "  … 80 more lines. All of them: agentkit undo --diff\n\nbold\n" in text
 
 
-def test_what_has_no_text_takes_no_line(monkeypatch):
-    """A heading without words is not shown."""
+def test_empty_heading_is_not_shown(monkeypatch):
+    """A heading without text is not shown."""
     monkeypatch.setenv("COLUMNS", "80")
     screen, stream = screen_with()
     screen.markdown("#\n\none\n\n#\n\ntwo")

@@ -48,11 +48,11 @@ class Emulated:
             self.column += 1
 
     def get_size(self):
-        """As `shutil.get_terminal_size` tells it."""
+        """Return the size like `shutil.get_terminal_size`."""
         return os.terminal_size((self.columns, self.rows))
 
     def resize(self, columns):
-        """Break the lines anew."""
+        """Rewrap the lines."""
         pieces = [
             [line[at : at + columns] for at in range(0, max(len(line), 1), columns)] for line in self.lines[: self.row]
         ]
@@ -65,8 +65,8 @@ def lines(*texts):
     return [Line(text, len(text)) for text in texts]
 
 
-def test_lines_are_drawn_again_and_kept():
-    """What is shown takes the place of what was shown; what is kept stays above it."""
+def test_live_region_is_redrawn_below_kept_lines():
+    """New lines replace the live region; kept lines remain above it."""
     screen = Emulated(20, 10)
     live = LiveRegion(screen, screen.get_size)
     for shown in (["a"], ["a", "b"], ["a", "bb", "c"], ["x"], ["x", "y"]):
@@ -77,8 +77,8 @@ def test_lines_are_drawn_again_and_kept():
     assert screen.lines == ["done", "next", ""]
 
 
-def test_only_what_has_changed_is_written():
-    """Lines that stay are not written again, and nothing at all when all stay."""
+def test_unchanged_lines_are_not_written_again():
+    """Unchanged lines are not written again."""
     screen = Emulated(80, 30)
     live = LiveRegion(screen, screen.get_size)
     live.show(lines(*("a long line that stays as it is" for _ in range(20)), "x"))
@@ -90,8 +90,8 @@ def test_only_what_has_changed_is_written():
     assert screen.written == written
 
 
-def test_of_too_many_lines_the_last_are_shown_and_all_are_kept():
-    """What has no room on the screen is not drawn again; once it is complete all of it stands there."""
+def test_lines_beyond_the_screen_are_written_when_kept():
+    """Only the lines that fit are drawn live; keep() writes all of them."""
     screen = Emulated(20, 6)
     live = LiveRegion(screen, screen.get_size)
     for count in range(1, 12):
@@ -101,8 +101,8 @@ def test_of_too_many_lines_the_last_are_shown_and_all_are_kept():
     assert screen.lines == [*map(str, range(11)), ""]
 
 
-def test_a_narrower_terminal_has_broken_the_lines_anew():
-    """After a resize the rows that the lines take now are cleared, no more and no less."""
+def test_resize_clears_the_rewrapped_rows():
+    """After a resize, exactly the rows that the rewrapped lines occupy are cleared."""
     screen = Emulated(40, 30)
     live = LiveRegion(screen, screen.get_size)
     live.keep(lines("what stays"))

@@ -32,16 +32,16 @@ def world(within, *lines, **options):
     return SearchEnvironment(own, halves, Proposer(lambda *_: "x"), SearchLog(None, "", {}), within, 8)
 
 
-def test_what_is_known_is_not_asked():
-    """A case that was measured with a candidate is not run again."""
+def test_known_measurements_are_reused():
+    """A case that was already measured with a candidate is not run again."""
     here = world(UNLIMITED)
     assert here.answer(Measure(ORIGINAL, ("a",))) == {"a": CaseMeasurement(1.0)}
     assert here.answer(Measure(ORIGINAL, ("a", "b"))) == {"a": CaseMeasurement(1.0), "b": CaseMeasurement(1.0)}
     assert [request.messages[0].content for request in here.agent.llm.requests] == ["a", "b"]
 
 
-def test_something_is_set_aside_for_the_last_measurement():
-    """The cost of the held-out cases with the original, plus a quarter, is reserved for the best candidate."""
+def test_the_final_measurement_is_reserved():
+    """The cost of the final held-out measurement is reserved with a margin of a quarter."""
     limits = Limits(total_tokens=1_000, input_tokens=900, cost=1.0, unknown_price=Price(1_000, 1_000), seconds=None)
     here = world(limits)
     here.measured(HELD_OUT, ORIGINAL, ["c"])
@@ -56,8 +56,8 @@ def test_something_is_set_aside_for_the_last_measurement():
     assert here.room is here.budget
 
 
-def test_what_is_under_way_is_on_the_disk_before_it_is_sent(tmp_path):
-    """A request is charged in the file at its worst before it is sent, so that who is killed there has paid it."""
+def test_requests_are_charged_before_they_are_sent(tmp_path):
+    """A request is charged in the file at its maximum cost before it is sent."""
     path, seen = tmp_path / "search.jsonl", []
 
     def line(_request):
@@ -81,8 +81,8 @@ def test_what_is_under_way_is_on_the_disk_before_it_is_sent(tmp_path):
     again.lineage.close()
 
 
-def test_when_all_is_set_aside_nothing_is_asked():
-    """A budget that lasts for the held-out cases alone leaves nothing for the search."""
+def test_a_fully_reserved_budget_makes_no_requests():
+    """A budget that only covers the final measurement leaves nothing for the search."""
     here = world(Limits(total_tokens=30, seconds=60.0))
     here.measured(HELD_OUT, ORIGINAL, ["c"])
     here.set_aside(ORIGINAL)
@@ -90,23 +90,23 @@ def test_when_all_is_set_aside_nothing_is_asked():
     assert len(here.agent.llm.requests) == 1
 
 
-def test_a_stop_tells_what_went_wrong():
-    """A trial that a failure of the model left undone ends the search with the reason."""
+def test_a_model_error_stops_the_search():
+    """A trial that fails with a model error stops the search and returns the reason."""
     said = world(UNLIMITED, Unreachable("gone")).answer(Measure(ORIGINAL, ("a",)))
     assert isinstance(said, SearchStopped)
     assert "gone" in said.reason
 
 
-def test_the_limit_of_one_run_is_no_stop():
-    """A run that reaches the agent's limits has failed, and the search continues."""
+def test_the_limit_of_one_run_does_not_stop_the_search():
+    """A run that reaches the agent's limits counts as failed and does not stop the search."""
     here = world(UNLIMITED, limits=Limits(total_tokens=1))
     (measured,) = here.answer(Measure(ORIGINAL, ("a",))).values()
     assert (measured.score, measured.failure.answer) == (0, "")
     assert "limit of 1 total tokens" in measured.failure.error
 
 
-def test_prices_are_wanted_where_money_is_limited():
-    """Only a limit on money needs prices; a user's price or a free model is enough; a function has none."""
+def test_only_a_cost_limit_requires_prices():
+    """Only a cost limit requires known prices."""
     unknown = ScriptedLLM("")
     priced = LLM(base_url="http://127.0.0.1:9/v1", model="any", price=Price(1, 1))
     check_prices(Limits(total_tokens=1), unknown)
@@ -117,6 +117,6 @@ def test_prices_are_wanted_where_money_is_limited():
 
 
 def test_without_limits_only_the_rounds_end_a_search():
-    """Without limits the search ends with its rounds."""
+    """Without limits the search ends after its rounds."""
     assert all_limits(None) == UNLIMITED
     assert all_limits(Limits(cost=1)) == Limits(cost=1)

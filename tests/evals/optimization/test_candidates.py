@@ -21,8 +21,8 @@ def pool_of(*scored):
     return pool
 
 
-def test_a_candidate_is_known_by_its_texts():
-    """Two candidates with the same texts have the same id, wherever they come from; others have another."""
+def test_the_id_of_a_candidate_depends_on_its_texts():
+    """The id of a candidate depends only on its texts."""
     again = Candidate(dict(reversed(ORIGINAL.texts.items())), ("someone",), 7, "why not")
     assert again.id == ORIGINAL.id
     assert changed(1, instruction="Be long.").id != ORIGINAL.id
@@ -30,7 +30,7 @@ def test_a_candidate_is_known_by_its_texts():
 
 
 def test_a_candidate_is_diffable():
-    """The difference of two candidates is a unified diff, part by part, each line with its end."""
+    """The difference of two candidates is a unified diff of each part."""
     longer = changed(1, instruction="Be brief.\nSay please.")
     assert ORIGINAL.diff(longer).splitlines() == [
         f"--- instruction ({ORIGINAL.id})",
@@ -53,15 +53,15 @@ def test_a_candidate_is_diffable():
         ([(1, 0, 0.5), (0, 1, 0.5), (0.6, 0.6, 0.4)], [2, 2, 0]),
     ],
 )
-def test_the_pareto_set_has_who_is_best_somewhere(scores, front):
-    """A candidate counts as often as it is among the best on a case, unless another one covers it everywhere."""
+def test_the_pareto_set_has_the_best_of_each_case(scores, front):
+    """A candidate counts once per case on which it is among the best, unless another one dominates it."""
     candidates = [changed(number, instruction=str(number)) for number in range(len(scores))]
     pool = pool_of(*zip(candidates, scores, strict=True))
     assert [pool.front.get(each.id, 0) for each in candidates] == front
 
 
 def test_the_best_has_the_highest_mean():
-    """The best is who does best on the average of all training cases; among equals it is the earliest."""
+    """The best candidate has the highest mean score, and the earliest one wins a tie."""
     better, equal = changed(1, instruction="1"), changed(2, instruction="2")
     pool = pool_of((ORIGINAL, (0, 0, 1)), (better, (1, 0, 1)), (equal, (0, 1, 1)))
     assert pool.best is better
@@ -69,8 +69,8 @@ def test_the_best_has_the_highest_mean():
     assert pool_of((ORIGINAL, (1, 0, 0)), (equal, (0, 1, 0))).best is ORIGINAL
 
 
-def test_changes_of_different_parts_can_be_joined():
-    """Two candidates of the Pareto set that changed different parts make one with both changes; others make none."""
+def test_only_different_parts_can_be_merged():
+    """Only candidates that changed different parts can be merged."""
     spoken, added = changed(1, instruction="Say please."), changed(2, add="Adds two numbers.")
     other = changed(3, instruction="Say thanks.")
     pool = pool_of((ORIGINAL, (0, 0, 0)), (spoken, (1, 0, 0)), (added, (0, 1, 0)), (other, (0, 0, 1)))

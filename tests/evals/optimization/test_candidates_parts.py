@@ -26,31 +26,31 @@ def agent(**options):
     ],
 )
 def test_parts_are_chosen_by_name(improve, parts):
-    """The instruction, all tools or some of them by name can be improved."""
+    """The instruction, all tools or named tools can be selected."""
     assert list(texts_of(agent(), improve)) == parts
 
 
 @pytest.mark.parametrize("improve", ["calculater", (), "tools"])
-def test_what_there_is_not_cannot_be_improved(improve):
-    """A tool that the agent has not, and nothing at all, are errors before anything runs."""
+def test_unknown_parts_are_rejected(improve):
+    """An unknown tool or an empty selection raises a ConfigError."""
     with pytest.raises(ConfigError):
         texts_of(Agent("bare", llm=ScriptedLLM("")), improve)
 
 
 def test_a_text_with_a_secret_is_not_shown_to_a_proposer():
-    """An instruction that holds what looks like a key is refused, as a proposer would read it."""
+    """An instruction that contains a secret is rejected, because the proposer would read it."""
     keyed = Agent("keyed", instruction="Use the key sk-abcdefghij0123456789abcd.", llm=ScriptedLLM(""))
     with pytest.raises(ConfigError, match="The instruction contains what looks like a secret"):
         texts_of(keyed, "instruction")
 
 
 def test_a_part_names_its_tool():
-    """`tool:NAME` is the description of a tool, and the instruction is that of none."""
+    """`tool:NAME` is the description of a tool, and `instruction` names no tool."""
     assert (tool_of("tool:calculator"), tool_of("instruction")) == ("calculator", "")
 
 
-def test_nothing_but_texts_changes():
-    """An agent with other texts has the same schemas, levels, judges, policy and limits, and the first one stays."""
+def test_only_texts_are_changed():
+    """An agent with new texts has the same schemas, levels and limits, and the original is unchanged."""
     first = agent(limits=Limits(tool_calls=3), safety="safe")
     before = (first.instruction, first.tools.find("calculator").description)
     heard = []
@@ -74,8 +74,8 @@ def test_nothing_but_texts_changes():
     assert other.listeners is not first.listeners
 
 
-def test_another_description_is_what_the_model_reads(tmp_path):
-    """The model receives the new description, also of a tool bound to the agent's workspace, which still works."""
+def test_the_model_receives_the_new_description(tmp_path):
+    """The model receives the new description of a tool, and a tool bound to the workspace still works."""
     (tmp_path / "note.txt").write_text("ten o'clock")
     llm = ScriptedLLM(call("read_file", path="note.txt"), "Ten.")
     first = Agent("helper", system_tools.only("read_file"), llm=llm, safety="system", workspace=Workspace(tmp_path))
@@ -84,8 +84,8 @@ def test_another_description_is_what_the_model_reads(tmp_path):
     assert "ten o'clock" in llm.requests[1].messages[-1].content
 
 
-def test_a_description_that_was_read_already_is_told_anew():
-    """A tool whose old description a model has read gives the new one from then on."""
+def test_a_cached_description_is_replaced():
+    """A new description replaces one that was already read from the tool's spec."""
     adder = Tool(lambda a, b: a + b, "add", "Adds.")
     assert adder.spec.description == "Adds."
     other = with_texts(Agent("adder", [adder], llm=ScriptedLLM("")), {"tool:add": "Adds two."})
@@ -125,7 +125,7 @@ def test_a_text_may_be_as_long_as_the_old_one():
     assert most_chars("tool:add", "x" * 1_500) == 1_500
 
 
-def test_placeholders_are_what_programs_fill_in():
-    """Braces, doubled braces, shell variables and percent signs mark what a program fills in; JSON has none."""
+def test_placeholders_are_found_in_a_text():
+    """Braces, doubled braces, shell variables and percent signs are placeholders; JSON has none."""
     assert placeholders("{a} {{ b }} ${c} %(d)s {a.b}") == {"{a}", "{{b}}", "${c}", "%(d)s", "{a.b}"}
     assert placeholders('{"a": 1} {} {1}') == frozenset()

@@ -10,7 +10,7 @@ KEY = "sk-abcdefghij0123456789abcd"
 
 
 def wrong(_case, _result):
-    """A scorer that nothing passes."""
+    """Score every answer as failed."""
     return Score("right", 0.25, "the sum is another one", passed=False)
 
 
@@ -21,13 +21,13 @@ def failed(case, *lines, scorers=(wrong,), **options):
     return failure_of(trial)
 
 
-def test_a_case_that_passed_is_no_failure():
-    """Only cases that do not pass are shown."""
+def test_a_passed_case_is_not_a_failure():
+    """A case that passed is not reported as a failure."""
     assert failed(Case("2+2?"), "4", scorers=[lambda _case, _result: True]) is None
 
 
-def test_a_failure_tells_all_that_happened():
-    """The proposer sees prompt, tool calls with decisions and results, answer, expectation and scores."""
+def test_a_failure_contains_the_whole_trial():
+    """A failure contains the prompt, tool calls, answer, expectation and scores."""
     case = Case("2+2?", expected=4, tool_calls=[("calculator", {"expression": "2+2"})])
     failure = failed(case, call("calculator", expression="2+3"), "It is 5.", tools=core_tools)
     assert failure.expected_tools == ("calculator",)
@@ -42,15 +42,15 @@ def test_a_failure_tells_all_that_happened():
     ]
 
 
-def test_a_refused_call_tells_why():
-    """A tool call that was refused is shown with the rule that refused it."""
+def test_a_denied_call_is_shown_with_its_decision():
+    """A denied tool call is shown with its decision."""
     failure = failed(Case("Delete it."), call("run_shell", command="rm -rf /"), "No.", tools=system_tools)
     assert "[deny: " in failure.calls[0]
     assert "-> denied: " in failure.calls[0]
 
 
-def test_a_run_without_an_answer_tells_its_error():
-    """A run that did not get to an answer is shown with its error, and with what no case expected."""
+def test_a_run_without_an_answer_is_shown_with_its_error():
+    """A run without an answer is shown with its error."""
     lines = [call("calculator", expression="1")] * 2
     failure = failed(Case("2+2?", tool_calls=[]), *lines, call("calculator"), tools=core_tools, max_iterations=2)
     assert failure.answer == ""
@@ -60,8 +60,8 @@ def test_a_run_without_an_answer_tells_its_error():
     assert "Expected: tool calls none" in str(failure)
 
 
-def test_secrets_are_taken_out_of_what_is_shown():
-    """Keys and passwords in prompts, arguments, results, answers and reasons are not shown to a proposer."""
+def test_secrets_in_a_failure_are_redacted():
+    """Secrets in prompts, arguments, answers, expectations and reasons are redacted."""
 
     def leaky(_case, _result):
         return Score("leaky", 0, f"expected no {KEY}")
@@ -79,16 +79,16 @@ def test_secrets_are_taken_out_of_what_is_shown():
     assert "[redacted: " in failure.answer
 
 
-def test_what_is_shown_is_bounded_and_visible():
-    """Long texts lose their middle, and what cannot be seen is left out."""
+def test_long_texts_in_a_failure_are_shortened():
+    """Long texts are shortened in the middle and invisible characters are removed."""
     failure = failed(Case("a" * 5_000 + "\u202e" + "z" * 5_000), "b" * 5_000)
     assert (len(failure.prompt), len(failure.answer)) == (2_003, 1_503)
     assert failure.prompt[:1_003] == "a" * 1_000 + " … "
     assert failure.prompt.endswith("z" * 1_000)
 
 
-def test_a_picture_is_named():
-    """A picture in a prompt is shown as a word."""
+def test_an_image_is_shown_as_a_word():
+    """An image in a prompt is shown as a word."""
     assert failed(Case(["What is it?", Image("https://example.org/cat.png")]), "A dog.").prompt == "What is it? [image]"
 
 

@@ -26,7 +26,7 @@ def lineage(path, key="k"):
 
 
 def filled(path):
-    """A lineage that knows of a measurement, a proposal and a candidate."""
+    """Return a lineage with a measurement, a proposal and a candidate."""
     kept = lineage(path)
     kept.add_measured(KEY, MEASURED, TAKEN, Charge(10, 5, {"tool_calls": 2}, (0.1,)))
     kept.add_proposal(
@@ -40,8 +40,8 @@ def filled(path):
 
 
 @pytest.mark.parametrize("is_stored", [True, False])
-def test_answers_are_known_again(tmp_path, is_stored):
-    """Measurements, proposals, candidates and their cost are stored, in a file as in memory."""
+def test_answers_are_stored(tmp_path, is_stored):
+    """Measurements, proposals, candidates and their cost are stored in a file and in memory."""
     kept = filled(tmp_path / "search.jsonl" if is_stored else None)
     kept.close()
     again = lineage(tmp_path / "search.jsonl") if is_stored else kept
@@ -56,14 +56,14 @@ def test_answers_are_known_again(tmp_path, is_stored):
 
 
 def test_only_the_answer_to_the_same_question_counts(tmp_path):
-    """A stored proposal only answers for its candidate, part and round."""
+    """A stored proposal is only used for the same candidate, part and round."""
     kept = filled(None)
     assert kept.proposal(Propose(2, ORIGINAL, "instruction", ())) is None
     assert kept.proposal(Propose(1, CHILD, "instruction", ())) is None
     assert kept.proposal(Propose(1, ORIGINAL, "tool:add", ())) is None
 
 
-def test_the_file_is_lines_for_its_owner_alone(tmp_path):
+def test_a_search_is_stored_as_private_json_lines(tmp_path):
     """A search is stored as JSON lines with mode 0600 and the texts of every candidate."""
     path = tmp_path / "search.jsonl"
     filled(path).close()
@@ -76,7 +76,7 @@ def test_the_file_is_lines_for_its_owner_alone(tmp_path):
     assert tried["tried"]["parents"] == [ORIGINAL.id]
 
 
-def test_a_candidate_is_kept_once(tmp_path):
+def test_a_candidate_is_stored_once(tmp_path):
     """The outcome of a candidate is written once, even if it is reported again."""
     path = tmp_path / "search.jsonl"
     filled(path).close()
@@ -86,7 +86,7 @@ def test_a_candidate_is_kept_once(tmp_path):
     assert path.read_text("utf-8").count('"tried"') == 1
 
 
-def test_a_line_that_a_crash_cut_off_is_taken_away(tmp_path):
+def test_an_incomplete_last_line_is_overwritten(tmp_path):
     """An incomplete last line is ignored and overwritten."""
     path = tmp_path / "search.jsonl"
     filled(path).close()
@@ -127,8 +127,8 @@ def test_a_search_belongs_to_its_agent_and_suite(tmp_path):
         ('{"agentkit_search": 1, "key": "k"}\n{"proposal": 3}\n', "line 2 is not a valid entry"),
     ],
 )
-def test_another_file_is_not_touched(tmp_path, text, complaint):
-    """A file of another kind, or a damaged one, is refused and left unchanged."""
+def test_a_foreign_file_is_rejected(tmp_path, text, complaint):
+    """A file of another kind or a damaged one is rejected and left unchanged."""
     path = tmp_path / "search.jsonl"
     path.write_text(text, "utf-8")
     with pytest.raises(SessionError, match=complaint):
@@ -136,7 +136,7 @@ def test_another_file_is_not_touched(tmp_path, text, complaint):
     assert path.read_text("utf-8") == text
 
 
-def test_what_a_later_version_adds_is_passed_over(tmp_path):
+def test_lines_of_unknown_kinds_are_skipped(tmp_path):
     """Lines of unknown kinds are skipped."""
     path = tmp_path / "search.jsonl"
     filled(path).close()
@@ -147,7 +147,7 @@ def test_what_a_later_version_adds_is_passed_over(tmp_path):
     kept.close()
 
 
-def test_two_do_not_go_on_with_one_search(tmp_path):
+def test_only_one_process_can_continue_a_search(tmp_path):
     """Only one process or thread at a time can continue a search."""
     kept = lineage(tmp_path / "search.jsonl")
     with pytest.raises(SessionError, match="Another run writes to"):
@@ -156,16 +156,16 @@ def test_two_do_not_go_on_with_one_search(tmp_path):
     lineage(tmp_path / "search.jsonl").close()
 
 
-def test_a_search_that_cannot_be_kept_is_not_begun(tmp_path):
-    """A place that cannot be written is an error before anything is asked."""
+def test_an_unwritable_path_is_rejected(tmp_path):
+    """A path that cannot be written raises a SessionError when the log is opened."""
     with pytest.raises(SessionError, match="cannot be written: No such file"):
         lineage(tmp_path / "nowhere" / "search.jsonl")
     with pytest.raises(SessionError, match="cannot be written: Is a directory"):
         lineage(tmp_path)
 
 
-def test_an_answer_that_cannot_be_kept_ends_the_search(tmp_path):
-    """A full disk is an error immediately, because an answer that is not stored would be paid for twice."""
+def test_a_failed_write_ends_the_search(tmp_path):
+    """A full disk raises a SessionError immediately, because the answer could not be reused."""
     path = tmp_path / "search.jsonl"
     kept = lineage(path)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -179,7 +179,7 @@ def test_an_answer_that_cannot_be_kept_ends_the_search(tmp_path):
     lineage(path).close()
 
 
-def test_a_device_keeps_nothing():
+def test_a_device_is_rejected():
     """Only regular files are accepted."""
     with pytest.raises(SessionError, match="is not a file in which a search can be stored"):
         lineage("/dev/zero")

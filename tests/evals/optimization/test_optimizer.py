@@ -52,27 +52,27 @@ def test_the_best_instruction_is_found():
     assert found.diff().count("\n+When an order is ") == 6
 
 
-def test_proposals_at_random_do_not_find_it():
-    """With the same budget, proposals that look at no failure find fewer rules and gain less."""
+def test_random_proposals_find_fewer_rules():
+    """With the same budget, random proposals find fewer rules and gain less."""
     reading, guessing = clerk.improved(seed=1), clerk.improved(seed=1, reads=False)
     assert guessing.gain.after < 0.7 < reading.gain.after
     assert guessing.ended == "the limit of 6,000 total tokens is used up"
 
 
 def test_a_search_is_repeatable():
-    """The same seed makes the same search: the same candidates in the same order, whatever runs at the same time."""
+    """The same seed produces the same candidates in the same order, whatever the concurrency."""
     first, second = clerk.improved(seed=3), clerk.improved(seed=3, concurrency=1)
     assert [each.candidate for each in first.tried] == [each.candidate for each in second.tried]
     other = clerk.improved(seed=4)
     assert [each.candidate.id for each in other.tried] != [each.candidate.id for each in first.tried]
 
 
-def test_held_out_cases_are_never_shown_and_never_decide():
-    """No prompt of a held-out case comes before the proposer, and other answers to them lead to the same candidate."""
+def test_held_out_cases_do_not_affect_the_search():
+    """Held-out prompts never reach the proposer, and held-out answers do not affect the candidate."""
     held = {case.text for case in halves_of(clerk.suite(), 0.5)[HELD_OUT].cases}
 
     def good_at_first(request):
-        """Answers held-out cases rightly when the instruction has no rules, and wrongly when it has."""
+        """Answer held-out cases correctly only if the instruction has no rules."""
         prompt = request.messages[-1].content
         if prompt not in held:
             return clerk.clerk(request)
@@ -96,8 +96,8 @@ def test_held_out_cases_are_never_shown_and_never_decide():
     )
 
 
-def test_the_original_is_kept_when_nothing_is_better():
-    """A search that finds nothing reports it and returns the original agent."""
+def test_the_original_is_returned_if_nothing_is_better():
+    """A search without a better candidate reports no gain and returns the original agent."""
     own = agent("I do not know.")
     found = optimize(own, sums(), proposer=lambda _, text, failures: f"{text} Try harder, {len(failures)}.", rounds=3)
     assert found.agent is own
@@ -111,8 +111,8 @@ def test_the_original_is_kept_when_nothing_is_better():
     ]
 
 
-def test_descriptions_of_tools_are_improved():
-    """Descriptions of tools can be improved, if the right one makes the model call the tool."""
+def test_tool_descriptions_can_be_improved():
+    """Tool descriptions can be improved if the right one makes the model call the tool."""
 
     def picky(request):
         asked = request.messages[-1]
@@ -142,7 +142,7 @@ def test_descriptions_of_tools_are_improved():
 
 
 def clerk_call(prompt):
-    """A call of the calculator with what was asked."""
+    """Return a calculator call for the question."""
     from agentkit.testing import call
 
     return call("calculator", expression=prompt.rstrip("?"))
@@ -158,7 +158,7 @@ def test_the_agents_own_model_proposes_by_default():
 
 
 def test_a_budget_is_never_overspent():
-    """Agent, scoring and proposer together stay within the budget; what was found until then is given back."""
+    """The agent, scoring and proposer together stay within the limits, and the search returns what it found."""
     spent = 0
 
     def counted(answer):
@@ -190,8 +190,8 @@ def test_a_budget_that_is_too_small_measures_nothing():
     assert found.ended == "the limit of 200 total tokens is used up"
 
 
-def test_an_unknown_price_is_refused():
-    """A budget in money wants the prices of all models to be known, unless the limits say what to take for them."""
+def test_an_unknown_price_is_rejected():
+    """A cost limit requires known prices of all models unless `unknown_price` is set."""
     with pytest.raises(ConfigError, match="The price of scripted:scripted is unknown"):
         optimize(agent(), clerk.suite(), limits=Limits(cost=1))
     with pytest.raises(ConfigError, match="The price of scripted:scripted is unknown"):
@@ -202,8 +202,8 @@ def test_an_unknown_price_is_refused():
     assert found.cost.dollars == pytest.approx(0.015 * found.usage.requests)
 
 
-def test_a_failing_model_ends_the_search_with_what_it_has():
-    """A provider that fails in the middle ends the search; what was found so far is given back, though not measured."""
+def test_a_provider_error_ends_the_search():
+    """A provider error ends the search, which returns its best candidate without a held-out measurement."""
     left = iter(range(90))
 
     def tired(request):
@@ -217,8 +217,8 @@ def test_a_failing_model_ends_the_search_with_what_it_has():
     assert str(found).startswith("Better on the training cases, but not measured on the held-out cases")
 
 
-def test_a_search_goes_on_without_paying_again(tmp_path):
-    """A search with a file uses stored answers: a finished search makes no requests."""
+def test_a_stored_search_makes_no_requests(tmp_path):
+    """A finished search with a file is repeated from stored answers without requests."""
     path, told = tmp_path / "search.jsonl", []
     first = clerk.improved(seed=1, path=path, progress=told.append)
     lines = path.read_text("utf-8")
@@ -238,8 +238,8 @@ def test_a_search_goes_on_without_paying_again(tmp_path):
         optimize(agent(tools=core_tools), clerk.suite(), proposer=clerk.Random(0), seed=1, path=path)
 
 
-def test_what_was_spent_before_counts(tmp_path):
-    """The budget covers the whole search, including the part before it was interrupted."""
+def test_earlier_usage_counts_towards_the_limits(tmp_path):
+    """The limits cover the whole search, including the part before it was interrupted."""
     path = tmp_path / "search.jsonl"
     options = {"proposer": ScriptedLLM(clerk.reader, repeat=True), "path": path}
     small = Limits(total_tokens=3_000, tool_calls=None, seconds=None)
@@ -267,7 +267,7 @@ print(found.best.texts["instruction"])
 
 
 @pytest.mark.slow
-def test_a_killed_search_pays_for_no_answer_twice(tmp_path):
+def test_a_killed_search_can_be_resumed(tmp_path):
     """A killed search continues where it stopped; only requests in flight are repeated."""
     killed_at, reached, gone_on = 100, threading.Event(), threading.Event()
     asked = []
@@ -298,7 +298,7 @@ def test_a_killed_search_pays_for_no_answer_twice(tmp_path):
 
 
 def test_halves_are_decided_by_ids_and_tags():
-    """The held-out half follows from the ids, not from their order, and is balanced by tag."""
+    """The held-out cases are chosen by their ids, independent of order and balanced by tag."""
     cases = [Case(f"{tag} {number}", tags=[tag]) for tag in ("easy", "hard") for number in range(10)]
     first = halves_of(Suite("s", cases, [lambda *_: True]), 0.3)
     again = halves_of(Suite("s", cases[::-1], [lambda *_: True]), 0.3)
@@ -308,7 +308,7 @@ def test_halves_are_decided_by_ids_and_tags():
 
 
 def test_cases_with_the_same_prompt_stay_together():
-    """A prompt is never in both halves, whatever is expected of it."""
+    """Cases with the same prompt are always in the same half."""
     cases = [Case(f"prompt {number // 2}", expected=number) for number in range(20)]
     halves = halves_of(Suite("s", cases, [lambda *_: True]), 0.5)
     train, held = ({case.text for case in half.cases} for half in halves.values())
@@ -316,7 +316,7 @@ def test_cases_with_the_same_prompt_stay_together():
 
 
 def test_another_suite_can_be_held_out():
-    """A separate suite may be held out, with its scorers, unless it shares a prompt with the training cases."""
+    """A separate suite can be held out unless it shares a prompt with the training cases."""
     train, held = sums(), Suite("others", [Case("9+9", expected="18")], [lambda *_: 0.5])
     found = optimize(agent("?"), train, held_out=held, proposer=lambda *_: "", rounds=1)
     assert (found.gain.before, found.gain.cases) == (0.5, 1)
@@ -338,27 +338,27 @@ def test_another_suite_can_be_held_out():
     ],
 )
 def test_arguments_are_checked_before_anything_runs(options, complaint):
-    """An argument that cannot be right is an error before any model is asked."""
+    """An invalid argument raises an error before any model is called."""
     own = agent("I was asked!")
     with pytest.raises(ConfigError, match=complaint):
         optimize(own, sums(), **options)
     assert own.llm.requests == []
 
 
-def test_what_has_no_texts_is_not_improved():
-    """A function, which a suite measures like an agent, has no text that could be improved."""
+def test_a_function_cannot_be_optimized():
+    """Optimizing a function raises a ConfigError."""
     with pytest.raises(ConfigError, match="takes an Agent, whose texts it changes"):
         optimize(lambda prompt: prompt, sums(), proposer=lambda *_: "")
 
 
-def test_an_option_that_there_is_not_is_refused():
-    """A misspelt option is an error."""
+def test_an_unknown_option_is_rejected():
+    """A misspelled option raises an error."""
     with pytest.raises(TypeError, match="round"):
         optimize(agent(), sums(), round=3)
 
 
-def test_no_trace_of_a_held_out_case_is_kept(tmp_path):
-    """The file of a search holds scores of held-out cases, but nothing of what happened in them."""
+def test_failures_of_held_out_cases_are_not_stored(tmp_path):
+    """The file of a search stores scores of held-out cases but no failures."""
     path = tmp_path / "search.jsonl"
     clerk.improved(seed=1, path=path)
     told = [json.loads(line).get("measured") for line in path.read_text("utf-8").splitlines()]
@@ -389,12 +389,12 @@ def test_an_awaited_search():
 
 
 def clerk_writer(_part, text, failures):
-    """Adds what a failed case expected."""
+    """Append the expected answer of a failed case."""
     return f"{text}\nOf some orders note: {failures[0].expected}."
 
 
 def test_an_awaited_search_that_is_cancelled(tmp_path):
-    """A cancelled search makes no more requests, and can be continued from its file."""
+    """A cancelled search makes no more requests and can be resumed from its file."""
     is_asked, may_answer = threading.Event(), threading.Event()
 
     def slowly(request):

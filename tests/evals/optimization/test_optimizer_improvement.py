@@ -19,8 +19,8 @@ def improvement(best, gain):
     return Improvement(agent, ORIGINAL, best, gain, (), 0.25, 0.75, "all 5 rounds were made", USAGE, Cost(0.5, "given"))
 
 
-def test_a_gain_is_told_with_its_interval():
-    """A gain is the mean difference of pairs, with the interval of the paired bootstrap and the p-value of a test."""
+def test_a_gain_has_an_interval_and_a_p_value():
+    """A gain has the mean difference of pairs, a bootstrap interval and a p-value."""
     gain = Gain.of([(0, 1)] * 8 + [(1, 1)] * 6 + [(1, 0)] * 2)
     assert (gain.before, gain.after, gain.difference, gain.cases) == (0.5, 0.875, 0.375, 16)
     assert gain.low < gain.difference < gain.high
@@ -41,8 +41,8 @@ def test_a_gain_is_told_with_its_interval():
         (BETTER, None, None, "Better on the training cases, but not measured on the held-out cases", True),
     ],
 )
-def test_a_gain_is_only_told_where_there_is_one(best, difference, p_value, verdict, is_better):
-    """The report states the gain or that there is none, and claims nothing that the cases did not show."""
+def test_the_report_states_the_measured_gain(best, difference, p_value, verdict, is_better):
+    """The first line of the report states whether a gain was measured."""
     gain = None if difference is None else Gain(0.2, 0.2 + difference, difference, -0.1, 0.6, p_value, 20)
     found = improvement(best, gain)
     lines = str(found).splitlines()

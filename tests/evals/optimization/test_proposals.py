@@ -22,7 +22,7 @@ QUESTION = Propose(3, Candidate({"instruction": "Add {name}'s sums.", "tool:add"
 
 
 def test_a_model_is_shown_the_text_and_the_failures():
-    """A proposer reads which text it is, the text, the placeholders to keep, and the failures as data."""
+    """The prompt of the proposer contains the part, its text, its placeholders and the failures as data."""
     asked = prompt_of(QUESTION)
     assert asked.startswith("The text is the agent's instruction; the new one may have 8,000 characters.\n")
     assert "keep each exactly: {name}\n" in asked
@@ -48,20 +48,20 @@ def test_a_tool_is_named():
         ("<new_text>\n\n</new_text>", "", "The proposer wrote an empty text."),
     ],
 )
-def test_the_text_stands_between_two_lines(answer, text, reason):
-    """The last text between the two lines is the proposal, and the text before it is the reason."""
+def test_the_proposal_is_between_two_marker_lines(answer, text, reason):
+    """The last text between the two marker lines is the proposal, and the text before it is the reason."""
     assert proposal_in(answer) == Proposal(text, reason)
 
 
-def test_a_model_proposes():
-    """A model's proposal comes with what it has spent."""
+def test_a_model_returns_a_proposal():
+    """A proposal from a model is returned with its usage."""
     llm = ScriptedLLM("So:\n<new_text>\nAdd well.\n</new_text>")
     assert Proposer(llm).propose(QUESTION, Limits()) == (Proposal("Add well.", "So:"), Usage(10, 5, requests=1))
     assert llm.requests[0].instruction.startswith("You improve one text that an AI agent works by.")
 
 
-def test_a_model_that_cannot_be_asked_stops_the_search():
-    """A proposer that cannot be reached gives no proposal, but a reason to stop."""
+def test_an_unreachable_proposer_stops_the_search():
+    """A proposer that cannot be reached stops the search."""
     with FakeServer() as server:
         llm = LLM(base_url=server.base_url, model="any", max_retries=0)
     said, usage = Proposer(llm).propose(QUESTION, Limits())
@@ -74,7 +74,7 @@ def test_a_model_that_cannot_be_asked_stops_the_search():
 
 
 def test_a_function_proposes():
-    """A function gets part, text and failures, and gives the new text; nothing is spent that is known."""
+    """A function receives part, text and failures and returns the new text at no known cost."""
     asked = []
 
     def write(part, text, failures):
@@ -86,28 +86,28 @@ def test_a_function_proposes():
 
 
 def test_a_function_may_have_nothing_to_propose():
-    """A function that gives an empty text proposes nothing."""
+    """A function that returns an empty text makes no proposal."""
     said, _ = Proposer(lambda *_: "").propose(QUESTION, Limits())
     assert said == Proposal("", "The proposer returned no text.")
 
 
 @pytest.mark.parametrize("asked", ["gpt", 5, lambda text: text, lambda: ""])
-def test_what_cannot_propose_is_said_at_once(asked):
-    """A proposer that is neither a model nor a function of part, text and failures is refused before any request."""
+def test_an_invalid_proposer_is_rejected(asked):
+    """A proposer that is neither a model nor a suitable function raises a ConfigError."""
     with pytest.raises(ConfigError, match="takes an LLM, or a function"):
         Proposer(asked)
 
 
-def test_a_proposer_is_a_model_or_a_function():
-    """A function that returns no text, and the offline model, cannot propose."""
+def test_invalid_proposers_are_rejected():
+    """A function that returns no text and the offline model are rejected as proposers."""
     with pytest.raises(ConfigError, match="must return the new text"):
         Proposer(lambda *_: None).propose(QUESTION, Limits())
     with pytest.raises(ConfigError, match="offline model cannot write"):
         Proposer(LLM("offline"))
 
 
-def test_the_search_ends_with_its_own_limit_in_words():
-    """The reason for the end of a search names the user's limit, an unknown price or another cause."""
+def test_the_end_of_a_search_has_a_reason():
+    """The reason why a search ended names the limit, an unknown price or another cause."""
     limits = Limits(cost=0.5, total_tokens=12_000)
     stopped = Agent("helper", llm=ScriptedLLM("yes"), limits=Limits(total_tokens=1)).run("Hello")
     assert stop_of(stopped, "", limits) == SearchStopped("the limit of 12,000 total tokens is used up")

@@ -61,7 +61,7 @@ def missing(question):
 
 
 def test_the_search_ends_when_every_case_passes():
-    """A proposer that reads failures leads to texts with which all training cases pass, and then the search ends."""
+    """A search ends when all training cases pass."""
     world = World(missing)
     search = searched(world)
     assert search.ended == "every training case passes"
@@ -72,7 +72,7 @@ def test_the_search_ends_when_every_case_passes():
 
 
 def test_the_search_ends_with_its_rounds():
-    """A proposer that never helps is asked as often as there are rounds, and the original stays the best."""
+    """A proposer that never helps is called once per round, and the original stays the best."""
     world = World(lambda question: Proposal(f"{question.text} {question.round}."))
     search = searched(world, rounds=5)
     assert search.ended == "all 5 rounds were made"
@@ -88,13 +88,13 @@ def test_an_original_that_passes_is_not_touched():
     assert search.best is ORIGINAL
 
 
-def test_the_original_is_the_best_before_anything_is_known():
-    """A search that has measured nothing has the original."""
+def test_the_original_is_the_initial_best_candidate():
+    """The original is the best candidate before anything is measured."""
     assert Search(ORIGINAL, CASES, 1, 1, 0).best is ORIGINAL
 
 
 def test_a_mini_batch_is_tried_first():
-    """A proposal is measured on a mini-batch, and on the other cases only when it does better there."""
+    """A proposal is first measured on a mini-batch, and on the other cases only if it improves."""
     world = World(lambda question: Proposal(f"{question.text} no"))
     searched(world, rounds=1)
     assert [len(each.cases) for each in world.asked if isinstance(each, Measure)] == [6, 3]
@@ -118,8 +118,8 @@ def test_a_mini_batch_has_mostly_failures():
     assert [len(each.cases) for each in few.asked if isinstance(each, Measure)] == [6, 3]
 
 
-def test_a_proposal_that_may_not_be_is_not_measured():
-    """Empty, invisible and repeated texts are refused without a measurement."""
+def test_invalid_proposals_are_not_measured():
+    """Empty, invisible and repeated proposals are rejected without a measurement."""
     texts = iter(["", "begin\x00", "begin no", "begin", "begin no"])
     world = World(lambda _: Proposal(next(texts), "nothing comes to mind"))
     searched(world, rounds=5, original=Candidate({"instruction": "begin"}))
@@ -134,36 +134,36 @@ def test_a_proposal_that_may_not_be_is_not_measured():
 
 
 def test_parts_are_improved_in_turn():
-    """The parts take turns; of the tools only those that the failures speak of."""
+    """The parts take turns, and only tools mentioned in the failures are improved."""
     world = World(lambda question: Proposal(f"{question.text} no{question.round}"))
     original = Candidate({"instruction": "begin", "tool:add": "adds", "tool:multiply": "multiplies"})
     searched(world, rounds=4, original=original)
     assert [each.part for each in world.asked if isinstance(each, Propose)] == ["instruction", "tool:add"] * 2
 
 
-def test_a_candidate_goes_on_with_the_next_part():
-    """A candidate with a changed instruction changes a tool's description next."""
+def test_the_parts_of_a_candidate_take_turns():
+    """A candidate with a changed instruction changes a tool description next."""
     world = World(missing)
     searched(world, rounds=4)
     assert [each.part for each in world.asked if isinstance(each, Propose)] == ["instruction", "tool:add"] * 2
 
 
-def test_without_a_hint_any_tool_may_be_meant():
-    """When the failures speak of no tool that may be improved, each of them has its turn."""
+def test_tools_take_turns_without_a_hint():
+    """If the failures mention no tool, every tool takes its turn."""
     world = World(lambda question: Proposal(f"{question.text} no{question.round}"))
     searched(world, rounds=2, original=Candidate({"tool:one": "1", "tool:two": "2"}))
     assert [each.part for each in world.asked if isinstance(each, Propose)] == ["tool:one", "tool:two"]
 
 
 def specialists(question):
-    """For the original a proposal that makes one part pass two cases and lose one; for others none that helps."""
+    """Return a helpful proposal for the original and an unhelpful one for other candidates."""
     if question.parent.parents:
         return Proposal(f"no {question.round}")
     return Proposal({"instruction": "a b", "tool:add": "d e"}[question.part])
 
 
-def test_changes_of_different_parts_are_joined():
-    """Two Pareto candidates that changed different parts are merged, and kept if that is better."""
+def test_changes_of_different_parts_are_merged():
+    """Two Pareto candidates that changed different parts are merged, and a better merge is accepted."""
     original = Candidate({"instruction": "c", "tool:add": "f"})
     world = World(specialists)
     search = searched(world, rounds=12, batch=6, original=original)
@@ -172,7 +172,7 @@ def test_changes_of_different_parts_are_joined():
     assert (joined.verdict, search.best) == (KEPT, joined.candidate)
 
 
-def test_a_joined_candidate_that_is_worse_is_given_up():
+def test_a_worse_merge_is_dropped():
     """A merged candidate that is worse is dropped."""
 
     def passes(texts, case):
@@ -184,8 +184,8 @@ def test_a_joined_candidate_that_is_worse_is_given_up():
     assert [each.verdict for each in world.told if len(each.candidate.parents) == 2] == [NO_BETTER]
 
 
-def test_a_case_may_pass_with_less_than_everything():
-    """Where scores are graded, a candidate whose cases all pass has nothing that a proposer could learn from."""
+def test_a_search_ends_when_graded_cases_pass():
+    """A candidate whose cases all pass is not improved further, even with scores below 1."""
 
     class Graded(World):
         def measured(self, candidate, case):
@@ -201,7 +201,7 @@ def test_a_case_may_pass_with_less_than_everything():
 
 
 def test_a_parent_has_failures():
-    """Only a candidate that fails somewhere is gone on from, even if one without failures scores lower on average."""
+    """Only a candidate with failures is chosen as a parent, even if another has a lower mean."""
 
     class Graded(World):
         def measured(self, candidate, case):
@@ -221,7 +221,7 @@ def test_a_parent_has_failures():
 
 @given(seed=st.integers(0, 1_000), rounds=st.integers(1, 8), batch=st.integers(1, 8))
 def test_the_same_seed_and_answers_make_the_same_search(seed, rounds, batch):
-    """A search is decided by its seed and the answers, whatever the size of its mini-batches."""
+    """A search depends only on its seed and the answers, whatever the size of its mini-batches."""
     first, second = World(missing), World(missing)
     searched(first, rounds, batch, seed)
     searched(second, rounds, batch, seed)

@@ -20,20 +20,20 @@ from agentkit.knowledge.stores.sqlite import SQLiteChunkStore
         ("postgres://host/name", PostgresChunkStore),
     ],
 )
-def test_a_place_is_a_store(place, kind):
-    """A path is a file, a URL a database; nothing is opened yet."""
+def test_the_place_selects_the_store(place, kind):
+    """A path opens a file store and a URL a database store, without connecting."""
     assert type(store_at(place)) is kind
     assert not Path("notes.db").exists()
 
 
 def test_a_store_is_itself():
-    """A store of one's own may be given."""
+    """A custom store is returned unchanged."""
     store = SQLiteChunkStore(":memory:")
     assert store_at(store) is store
 
 
 @pytest.mark.parametrize("place", ["", None, 5])
-def test_what_is_no_place_is_told(place):
-    """Anything else is a mistake of the caller."""
+def test_an_invalid_place_is_rejected(place):
+    """An invalid place raises a ConfigError."""
     with pytest.raises(ConfigError, match="stored in a file"):
         store_at(place)

@@ -18,7 +18,7 @@ END_ALL = (
 
 @pytest.fixture
 def server(postgres_url):
-    """A connection of our own to the server."""
+    """Return a separate connection to the server."""
     import psycopg
 
     with psycopg.connect(postgres_url, autocommit=True) as connection:
@@ -28,20 +28,20 @@ def server(postgres_url):
 
 @pytest.fixture
 def knowledge(postgres_url):
-    """Knowledge on a server, that holds one text."""
+    """Return knowledge on a server with one text."""
     with Knowledge(postgres_url) as knowledge:
         knowledge.add_text("Some words.", "text")
         yield knowledge
 
 
 def test_words_need_no_extension(knowledge, server):
-    """As long as there are no vectors, the extension is not asked for."""
+    """Searching without vectors does not require the pgvector extension."""
     assert len(knowledge.search("words")) == 1
     assert server.execute("SELECT to_regclass('agentkit_knowledge.vectors')").fetchone() == (None,)
 
 
 def test_vectors_are_indexed(postgres_url, server, embed):
-    """Vectors have an index for their length, which the server can use; very long ones are kept without."""
+    """Vectors are indexed by their length, and very long ones are stored without an index."""
     with Knowledge(postgres_url, embed=embed) as knowledge:
         for number in range(20):
             knowledge.add_text(f"word{number} and a car", f"text{number}")
@@ -57,8 +57,8 @@ def test_vectors_are_indexed(postgres_url, server, embed):
         assert len(knowledge.search("nothing shared")) == 1
 
 
-def test_rare_words_count_for_more(postgres_url):
-    """A word that stands in few passages counts for more than one that stands in all."""
+def test_rare_words_have_more_weight(postgres_url):
+    """A word that occurs in few passages has more weight than one that occurs in all."""
     with Knowledge(postgres_url) as knowledge:
         for number in range(20):
             knowledge.add_text("common common common", f"text{number}")
@@ -67,14 +67,14 @@ def test_rare_words_count_for_more(postgres_url):
 
 
 def test_a_newer_schema_is_refused(knowledge, server, postgres_url):
-    """A database of a newer version says that agentkit must be updated."""
+    """A database with a newer schema raises an error that asks to update agentkit."""
     server.execute("UPDATE schema_version SET version = 99")
     with pytest.raises(KnowledgeError, match=r"or name another database\.$"):
         Knowledge(postgres_url).search("words")
 
 
 def test_a_server_that_is_not_there_is_an_error(tmp_path):
-    """A server that does not answer is a clear error, without the user and settings of the URL."""
+    """A server that does not answer raises an error without the user and options of the URL."""
     with pytest.raises(KnowledgeError, match="cannot be read or written") as told:
         Knowledge(f"postgresql://ann:secret@/postgres?host={tmp_path}").search("words")
     assert "secret" not in str(told.value)
@@ -83,7 +83,7 @@ def test_a_server_that_is_not_there_is_an_error(tmp_path):
 
 
 def test_a_lost_connection_is_made_again(knowledge, server):
-    """When the server ends the connection, that call fails, and the next one has a new connection."""
+    """A lost connection fails one call and is reopened by the next."""
     server.execute(END_ALL)
     with pytest.raises(KnowledgeError):
         knowledge.search("words")
@@ -91,7 +91,7 @@ def test_a_lost_connection_is_made_again(knowledge, server):
 
 
 def test_a_database_that_refuses_is_an_error(knowledge, server):
-    """What the server says is told, and the connection is kept."""
+    """An error from the server is raised, and the connection can still be used."""
     server.execute("ALTER TABLE documents RENAME TO elsewhere")
     with pytest.raises(KnowledgeError, match="documents"):
         knowledge.search("words")
@@ -112,7 +112,7 @@ except MissingExtra as error:
 
 
 def test_without_the_package_the_error_says_what_to_install():
-    """Without psycopg, the error names the command that installs it."""
+    """Without psycopg, the error contains the install command."""
     command = [sys.executable, "-c", ALONE]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     assert install_command("postgres") in done.stdout

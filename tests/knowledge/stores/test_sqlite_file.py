@@ -19,20 +19,20 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def knowledge(database):
-    """Knowledge in a file, that holds nothing yet."""
+    """Return empty knowledge in a file."""
     with Knowledge(database) as knowledge:
         yield knowledge
 
 
 def test_only_the_owner_can_read(knowledge, database):
-    """The file and its folder are made for the owner only."""
+    """The file and its folder are only accessible to the owner."""
     knowledge.add_text("words", "text")
     assert stat.S_IMODE(database.stat().st_mode) == 0o600
     assert stat.S_IMODE(database.parent.stat().st_mode) == 0o700
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path):
-    """A file that is no database is left as it is."""
+    """A file that is not a database raises a KnowledgeError and is left unchanged."""
     (tmp_path / "notes.txt").write_text("Dear diary, " * 100)
     with pytest.raises(KnowledgeError, match="not an SQLite database; use another file"):
         Knowledge(tmp_path / "notes.txt").search("words")
@@ -40,7 +40,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path):
 
 
 def test_a_database_of_another_program_is_refused(tmp_path):
-    """A database of another program is left as it is, and so is a file of sessions."""
+    """A database of another program raises a KnowledgeError."""
     path = tmp_path / "other.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE mine (x)")
@@ -49,7 +49,7 @@ def test_a_database_of_another_program_is_refused(tmp_path):
 
 
 def test_a_newer_schema_is_refused(knowledge, database):
-    """A file of a newer version says that agentkit must be updated."""
+    """A file with a newer schema raises an error that asks to update agentkit."""
     knowledge.add_text("words", "text")
     knowledge.close()
     with closing(sqlite3.connect(database)) as connection:
@@ -59,7 +59,7 @@ def test_a_newer_schema_is_refused(knowledge, database):
 
 
 def test_a_damaged_file_is_an_error(knowledge, database):
-    """A damaged file is a clear error that says what can be done."""
+    """A damaged file raises an error that suggests what to do."""
     for number in range(40):
         knowledge.add_text(f"words {number} " * 50, f"text{number}")
     knowledge.close()
@@ -91,8 +91,8 @@ assert knowledge.add_text("more room", "more").added
 """
 
 
-def test_a_full_disk_is_an_error_and_no_half_document(database):
-    """When the disk is full, nothing of a document is kept, all before it is, and with room it goes on."""
+def test_a_full_disk_stores_no_partial_document(database):
+    """A full disk raises an error without storing part of a document."""
     command = [sys.executable, "-c", FILLING, str(database)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
@@ -100,7 +100,7 @@ def test_a_full_disk_is_an_error_and_no_half_document(database):
 
 
 def test_a_place_that_cannot_be_is_an_error(tmp_path):
-    """A path through a file, a folder and a link are errors that name the place."""
+    """A path through a file, a folder or a link raises an error with the path."""
     (tmp_path / "file").touch()
     with pytest.raises(
         KnowledgeError, match=r"cannot be stored: (File exists|Not a directory). Use a file in a writable folder"
@@ -114,7 +114,7 @@ def test_a_place_that_cannot_be_is_an_error(tmp_path):
 
 
 def test_a_file_that_was_removed_is_made_anew(knowledge, database):
-    """When the file goes away, what follows begins with a new one."""
+    """A file that was removed is created again."""
     knowledge.add_text("words", "text")
     for path in database.parent.iterdir():
         path.unlink()
@@ -123,7 +123,7 @@ def test_a_file_that_was_removed_is_made_anew(knowledge, database):
 
 
 def test_threads_share_a_file(knowledge):
-    """Several threads may add and search at the same time."""
+    """Several threads can add and search concurrently."""
     faults = []
 
     def work(name):
@@ -144,7 +144,7 @@ def test_threads_share_a_file(knowledge):
 
 
 def test_a_file_that_stays_locked_is_an_error(database):
-    """Who keeps the file locked is waited for, and named as the reason when it takes too long."""
+    """A file that stays locked raises a KnowledgeError after the timeout."""
     file = KnowledgeFile(str(database), wait_seconds=0.05)
     with file.using() as connection:
         connection.execute("SELECT 1")
@@ -156,8 +156,8 @@ def test_a_file_that_stays_locked_is_an_error(database):
 
 
 @pytest.mark.parametrize("ending", ["ROLLBACK", "SELECT 1"])
-def test_a_transaction_that_fails_leaves_nothing(database, ending):
-    """An error undoes what was begun, also one that ended the transaction by itself."""
+def test_a_failed_transaction_is_rolled_back(database, ending):
+    """An error rolls back the transaction, even if the statement itself ended it."""
     file = KnowledgeFile(str(database))
 
     def end_and_fail(connection):
@@ -171,8 +171,8 @@ def test_a_transaction_that_fails_leaves_nothing(database, ending):
 
 
 @pytest.mark.parametrize("lock", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
-def test_a_file_that_stays_locked_while_it_is_made_is_an_error(database, lock):
-    """Who locks a file that is empty yet is waited for, too."""
+def test_a_file_locked_while_it_is_created_is_an_error(database, lock):
+    """A file that stays locked while it is created raises a KnowledgeError."""
     database.parent.mkdir()
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute(lock)
@@ -181,8 +181,8 @@ def test_a_file_that_stays_locked_while_it_is_made_is_an_error(database, lock):
             pass
 
 
-def test_what_is_in_memory_is_not_kept():
-    """`:memory:` is a place without a file."""
+def test_data_in_memory_is_not_stored():
+    """`:memory:` stores nothing after `close` and has no files."""
     knowledge = Knowledge(":memory:")
     knowledge.add_text("words", "text")
     assert len(knowledge.search("words")) == 1

@@ -637,7 +637,7 @@ assert len(KINDS) >= 200
 
 
 def outcome(llm, server, kind):
-    """What became of a request: `taken`, the refusal of the server, or the error before sending."""
+    """Return `taken`, the server's refusal, or the error raised before sending."""
     known = len(server.refusals), len(server.requests)
     try:
         llm.complete([*kind.history, UserMessage("Go on.")], tools=kind.tools, output_schema=kind.output)
@@ -659,8 +659,8 @@ def outcomes():
 
 
 @pytest.mark.parametrize("receiver", get_args(Receiver))
-def test_every_kind_of_request_is_valid_for_its_receiver(receiver, outcomes):
-    """A receiver accepts every kind of request as it is sent first, without a refusal to learn from."""
+def test_every_kind_of_request_is_accepted(receiver, outcomes):
+    """A receiver accepts every kind of request on the first attempt, without a refusal to adapt to."""
     outcomes[receiver] = cells(receiver)
     assert {name: told for name, told in outcomes[receiver].items() if told != "taken"} == {}
 

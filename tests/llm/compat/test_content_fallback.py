@@ -20,8 +20,8 @@ def body_of(*parts, role="user"):
     return {"model": "any", "messages": [{"role": role, "content": [{"type": "text", "text": "Read."}, *parts]}]}
 
 
-def test_a_pdf_is_read_once(pdf):
-    """The text of a PDF is kept for later requests, and let go when there are many others."""
+def test_pdf_text_is_cached(pdf):
+    """The text of a PDF is cached for later requests, and evicted when many others are cached."""
     pages = DocumentsRead("no PDFs")
     urls = [File.read(pdf(f"Page of {number}.")).url for number in range(2)]
     told = [pages.apply(body_of(file_of(url)))["messages"][0]["content"][1]["text"] for url in (*urls, *urls)]
@@ -32,8 +32,8 @@ def test_a_pdf_is_read_once(pdf):
     assert len(pages._known) == 1
 
 
-def test_what_was_read_is_not_read_again(pdf):
-    """A PDF whose text is known needs no other process."""
+def test_cached_pdf_text_is_not_read_again(pdf):
+    """A PDF whose text is cached is not read in another process."""
     url = File.read(pdf("A page.")).url
     pages = DocumentsRead("no PDFs")
     told = pages.apply(body_of(file_of(url)))
@@ -50,8 +50,8 @@ def test_what_was_read_is_not_read_again(pdf):
         ("data:application/pdf;base64,JVBERi0xLjc=", "the PDF is cut off"),
     ],
 )
-def test_a_pdf_that_cannot_be_read_is_told(url, why):
-    """Why the text of a PDF cannot be had is told with what the server said of PDFs."""
+def test_unreadable_pdf_raises_rejected(url, why):
+    """An unreadable PDF raises an error with the reason and the server's message about PDFs."""
     with pytest.raises(Rejected, match=rf"no PDFs\. The file's own text cannot be sent either: .*({why})"):
         DocumentsRead("no PDFs.").apply(body_of(file_of(url)))
 
@@ -75,8 +75,8 @@ def test_a_pdf_that_cannot_be_read_is_told(url, why):
         ("Unknown part type: file", [], None),
     ],
 )
-def test_what_a_refusal_teaches_of_files(said, parts, name):
-    """A refusal that may speak of a file teaches to send the text of PDFs; one of a picture does not."""
+def test_file_refusal_sends_pdfs_as_text(said, parts, name):
+    """A refusal that may concern a file sends PDFs as text, and a refusal of an image does not."""
     adjustment = adjustment_for(body_of(*parts), Rejected(said, status=400))
     assert (adjustment and adjustment.name) == name
 

@@ -87,8 +87,8 @@ def test_hosted_tools_are_sent_unchanged():
     assert sent.tools[1] != look
 
 
-def test_names_of_participants():
-    """Names are written before the text where there is no field for them; names of assistants are then left out."""
+def test_participant_names_without_a_name_field():
+    """Names are prefixed to the text if the protocol has no name field, and assistants' names are dropped."""
     converter = Converter(CLAUDE)
     assert converter.message(UserMessage("Hi", name="anna")) == UserMessage("anna: Hi")
     assert converter.message(UserMessage(("Hi",), name="anna")) == UserMessage(("anna:", "Hi"))
@@ -297,8 +297,8 @@ REASONING_REFUSALS = [
 
 
 @pytest.mark.parametrize(("words", "code", "status"), REASONING_REFUSALS)
-def test_refused_reasoning_is_left_out(words, code, status):
-    """Reasoning that another model or account wrote is left out after the refusal, and not sent again."""
+def test_refused_reasoning_is_dropped(words, code, status):
+    """Reasoning from another model or account is dropped after a refusal, and is not sent again."""
     item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
     made = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "look", "arguments": "{}"}
     with FakeServer(fail(status, words, code=code), "ok", "ok") as server:
@@ -381,8 +381,8 @@ def test_learning_adds_to_a_receiver():
     assert learnt.keywords == {"a", "b"}
 
 
-def test_a_rule_of_google_is_learnt_in_its_protocol():
-    """A keyword that Google's own protocol refuses is left out of the schemas from then on."""
+def test_keyword_refused_by_google_is_dropped():
+    """A schema keyword that Google's protocol refuses is dropped from later schemas."""
     schema = {"type": "object", "properties": {"n": {"type": "string", "minLength": 2}}}
     tool = Tool.from_schema("look", "Look.", schema, lambda n: n)
     with FakeServer(fail(400, "Unknown name \"minLength\" at 'tools[0]': Cannot find field."), "ok") as server:
@@ -446,8 +446,8 @@ def test_streamed_text_that_only_begins_like_a_name():
     assert events[-1].response.reasoning == "Hm."
 
 
-def test_schemas_of_unusual_forms():
-    """Booleans as schemas are accepted; alternatives that are no objects are ignored at the root."""
+def test_boolean_schemas_and_non_object_alternatives():
+    """Boolean schemas are accepted, and non-object alternatives at the root are ignored."""
     root, _ = root_object({"anyOf": [True, {"properties": {"a": True}}, {"properties": {"a": {"const": 1}}}]})
     assert root["properties"] == {"a": {"anyOf": [True, {"const": 1}]}}
     rewriter = SchemaRewriter(CLAUDE)
@@ -458,8 +458,8 @@ def test_schemas_of_unusual_forms():
     assert list(rewriter.renamed.values()) == ["ß"]
 
 
-def test_reasoning_that_is_learnt_leaves_other_conversations_alone():
-    """What was refused in one conversation is left out there; a conversation without it is sent as it is."""
+def test_refused_reasoning_does_not_affect_other_conversations():
+    """Refused reasoning is dropped from its own conversation, and other conversations are sent unchanged."""
     item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
     with FakeServer(fail(400, REASONING_REFUSALS[0][0], code="invalid_encrypted_content"), "ok", "ok") as server:
         llm = LLM(base_url=server.base_url, model="gpt-5.4", protocol="responses")
@@ -513,7 +513,7 @@ def test_repeated_ids_within_one_message_become_distinct():
 
 
 def test_optional_parameters_are_sent_without_null():
-    """What a model leaves out needs neither null as its type nor as its default; explicit choices are kept."""
+    """Optional parameters lose their null type and null default, and explicit choices are preserved."""
     null = {"type": "null"}
     schema = {
         "type": "object",

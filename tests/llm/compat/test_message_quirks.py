@@ -181,8 +181,8 @@ def refusal(text):
 
 
 @pytest.mark.for_each(("body", "text", "changed"), LESSONS.values(), ids=LESSONS)
-def test_a_refusal_says_what_to_send_instead(body, text, changed):
-    """Each refusal changes the body that was refused as it must be, and no other; what holds for a model is kept."""
+def test_refusal_adjusts_the_body(body, text, changed):
+    """A refusal adjusts the refused body permanently, and leaves other bodies unchanged."""
     adjustment = request_adjustments.adjustment_for(body, refusal(text))
     assert adjustment.apply(body) == changed
     assert adjustment.is_lasting
@@ -210,8 +210,8 @@ NO_LESSONS = {
 
 
 @pytest.mark.parametrize(("body", "text"), NO_LESSONS.values(), ids=NO_LESSONS)
-def test_other_refusals_teach_nothing(body, text):
-    """What is the user's to mend, or is not in the request, changes nothing."""
+def test_unrelated_refusals_adjust_nothing(body, text):
+    """A refusal that the user must fix, or that names something not in the request, adjusts nothing."""
     assert request_adjustments.adjustment_for(body, refusal(text), chosen=body) is None
 
 
@@ -256,7 +256,7 @@ def refuse(text):
 
 
 def connect(server, **options):
-    """An LLM at the server that gives up at once."""
+    """Return an LLM for the server that does not retry."""
     wishes = {"base_url": server.base_url, "model": "claude-opus-5-5", "max_retries": 0, "protocol": "messages"}
     return LLM(**wishes | options)
 
@@ -284,22 +284,22 @@ def test_thoughts_of_a_changed_conversation_are_left_out(ask, text):
 
 
 def test_of_many_thoughts_the_last_are_remembered():
-    """So that memory stays bounded, of very many thoughts that are not taken only the last ones are known."""
+    """Only the first 10,000 refused thinking blocks are remembered, so that memory stays bounded."""
     blocks = [{"type": "redacted_thinking", "data": str(number)} for number in range(10_001)]
     body = {"messages": [{"role": "assistant", "content": [*blocks, {"type": "text", "text": "Hm."}]}]}
     (turn,) = request_adjustments.adjustment_for(body, refusal(BINDING)).apply(body)["messages"]
     assert turn["content"] == [blocks[0], {"type": "text", "text": "Hm."}]
 
 
-def test_an_answer_that_was_only_thought_is_left_out_with_its_thoughts():
-    """Where nothing is left of an answer without its thoughts, the whole of it is left out."""
+def test_assistant_message_with_only_thinking_is_dropped():
+    """An assistant message with only thinking blocks is dropped together with its blocks."""
     body = {"messages": [{"role": "assistant", "content": [{"type": "thinking"}]}, {"role": "user", "content": "Hi"}]}
     adjustment = request_adjustments.adjustment_for(body, refusal(BINDING))
     assert adjustment.apply(body) == {"messages": [{"role": "user", "content": "Hi"}]}
 
 
-def test_a_history_without_thoughts_is_answered_without(ask):
-    """Where thoughts are demanded that a history from elsewhere has not, there is no thinking in that request."""
+def test_history_without_thinking_blocks_disables_thinking(ask):
+    """Thinking is disabled for a request whose history lacks the required thinking blocks."""
     told = "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`."
     wish = AssistantMessage("", (ToolCall("a", "f", "{}"),))
     tool = ToolSpec("f", "", {"type": "object"})
@@ -323,8 +323,8 @@ def test_what_holds_for_a_model_is_remembered(ask):
     assert llm.describe().adjustments == ("tool calls are not forced",)
 
 
-def test_a_model_that_cannot_see_is_told_of_pictures(ask):
-    """Where a model takes no pictures, those in the results of tools are told in words."""
+def test_refused_images_in_results_are_described_as_text(ask):
+    """Images in tool results are described as text if the model does not accept images."""
     picture = Image("https://x.example/a.png")
     wish = AssistantMessage("", (ToolCall("a", "f", "{}"),))
     with FakeServer(refuse("image input is not supported by this model"), "Yes") as server:
@@ -335,8 +335,8 @@ def test_a_model_that_cannot_see_is_told_of_pictures(ask):
 
 
 @pytest.mark.for_each("text", ["messages.0.content.1: Input tag 'document' is not known", "audio is not supported"])
-def test_files_in_results_are_told_in_words_where_they_are_refused(ask, text):
-    """A server that takes no documents, or no recordings, is told in words of those in the results of tools."""
+def test_refused_files_in_results_are_described_as_text(ask, text):
+    """Documents and audio in tool results are described as text if the server refuses them."""
     files = (File("https://x.example/a.pdf"), File("data:audio/wav;base64,UklG"))
     wish = AssistantMessage("", (ToolCall("a", "f", "{}"),))
     with FakeServer(refuse(text), "Yes") as server:

@@ -72,7 +72,7 @@ def test_a_time_limit_closes_the_connection(way, answers):
 
 @pytest.mark.parametrize("limits", ["None", "Limits(seconds=60)"])
 def test_an_interrupt_closes_the_connection(limits):
-    """After Ctrl-C the connection is closed, although the program goes on."""
+    """An interrupt closes the connection while the program continues."""
     server = SilentServer()
     program = f"""
 import sys
@@ -133,8 +133,8 @@ def test_closing_an_llm_in_use_ends_no_request():
         llm.close()
 
 
-def test_an_error_that_is_not_the_connection_s_is_raised_as_it_is():
-    """What interrupts a request from outside, such as a cancellation, is not translated."""
+def test_cancellation_is_raised_unchanged():
+    """An error from outside the connection, such as a cancellation, is raised unchanged."""
 
     async def cancelled():
         async with asyncio.timeout(0):

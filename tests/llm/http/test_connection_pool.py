@@ -64,7 +64,7 @@ class Server:
 
 
 def closed_port():
-    """The number of a port where nobody listens."""
+    """Return the number of a port without a listener."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return listener.getsockname()[1]
 
@@ -112,8 +112,8 @@ def test_other_servers_are_asked_through_the_proxy(ask, monkeypatch, names):
     assert b"\r\nProxy-Authorization: Basic dXNlcjpwYXNz\r\n" in asked
 
 
-def test_a_proxy_that_refuses(ask, monkeypatch):
-    """A proxy that lets nobody through is asked again, as a busy server is; the error says that it was the proxy."""
+def test_proxy_refusal_raises_unreachable(ask, monkeypatch):
+    """A proxy's 503 is retried, and its 407 raises an error that names the proxy."""
     with Server(b"HTTP/1.1 503 Busy\r\n\r\n", b"HTTP/1.1 407 Who are you\r\n\r\n") as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
         with pytest.raises(
@@ -123,8 +123,8 @@ def test_a_proxy_that_refuses(ask, monkeypatch):
 
 
 @pytest.mark.parametrize("address", ["http://user:sesame#@host:1", "http://host:sesame", "http://user:sesame@h\n"])
-def test_a_proxy_whose_address_is_none(ask, monkeypatch, address):
-    """A proxy's address that cannot be read is told by its variable, without the password in it."""
+def test_invalid_proxy_address_raises_config_error(ask, monkeypatch, address):
+    """An invalid proxy address raises an error that names the variable and hides the password."""
     monkeypatch.setenv("HTTP_PROXY", address)
     with pytest.raises(ConfigError, match=r"The address of the proxy is invalid\. Check HTTP_PROXY\.") as caught:
         ask(LLM(base_url="http://model.example/v1", model="m", max_retries=0))
@@ -132,8 +132,8 @@ def test_a_proxy_whose_address_is_none(ask, monkeypatch, address):
     assert (caught.value.__cause__, caught.value.__context__) == (None, None)
 
 
-def test_a_certificate_that_is_named_later(ask, monkeypatch, tmp_path):
-    """A certificate's file that a program names after a server was not trusted counts at once, for a new LLM."""
+def test_certificate_file_set_later_is_used(ask, monkeypatch, tmp_path):
+    """A new LLM uses a certificate file that was set after a server was not trusted."""
     authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(tls)
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")

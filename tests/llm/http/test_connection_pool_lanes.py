@@ -42,7 +42,7 @@ class _Closing(httpx2.AsyncHTTPTransport):
 
 
 async def send(client, server, count=1):
-    """So many requests at once."""
+    """Send the given number of requests concurrently."""
     url = f"{server.base_url}/chat/completions"
     return await asyncio.gather(*(client.post(url, json=BODY) for _ in range(count)), return_exceptions=True)
 
@@ -77,8 +77,8 @@ def test_a_connection_that_broke_is_not_used_again():
         assert asyncio.run(made()) == (httpx2.RemoteProtocolError, 200, 2, 1)
 
 
-def test_idle_connections_are_closed_when_nobody_needs_them():
-    """After many requests at once, the connections that nobody has used for a while are closed."""
+def test_idle_connections_are_closed():
+    """Connections that stay idle after concurrent requests are closed."""
 
     async def left():
         counted = Counted(kept_seconds=0.0)
@@ -90,8 +90,8 @@ def test_idle_connections_are_closed_when_nobody_needs_them():
         assert asyncio.run(left()) == (4, 1)
 
 
-def test_only_so_many_connections_are_open_at_once():
-    """Of many requests at once the last wait for a connection; one that is given up leaves its place to others."""
+def test_number_of_open_connections_is_limited():
+    """Requests beyond the connection limit wait, and a cancelled request releases its connection."""
 
     async def made():
         counted = Counted(most=2)
@@ -107,8 +107,8 @@ def test_only_so_many_connections_are_open_at_once():
         assert asyncio.run(made()) == ([200] * 6, 2, 2)
 
 
-def test_what_is_in_use_is_closed_when_it_comes_back():
-    """Closing the lanes lets a response that is being read end; then its connection is closed too."""
+def test_active_connection_is_closed_after_its_response():
+    """Closing the pool lets an active response finish, and then closes its connection."""
 
     async def left():
         counted = Counted()

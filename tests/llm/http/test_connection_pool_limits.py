@@ -33,8 +33,8 @@ async def apieces(pieces):
         yield piece
 
 
-def test_a_body_within_its_bounds_passes_as_it_is():
-    """What a server sends within the bounds is read as it was sent, blocking or awaiting."""
+def test_body_within_limits_is_unchanged():
+    """A response within the limits is read unchanged, both sync and async."""
     pieces = [b": at work\n", b"\n", b'data: {"a": 1}\n\n', b"a" * 50]
     assert list(bounded(*pieces)) == pieces
     awaited = BoundedBody(apieces(pieces), "the server", LONG_SECONDS, 100)
@@ -70,8 +70,8 @@ def test_comments_do_not_keep_a_connection_for_ever(piece):
 
 
 @pytest.mark.parametrize("piece", [b"data: 1\n", b": a\ndata: 1\n: b", b'event: ping\ndata: {"type": "pong"}\n'])
-def test_whatever_says_something_is_worth_waiting_for(piece):
-    """A server that says something, however slowly, is heard."""
+def test_slow_server_that_sends_data_does_not_time_out(piece):
+    """A slow server does not time out as long as it sends data."""
     assert list(bounded(piece, piece, timeout_seconds=0.0)) == [piece, piece]
 
 
@@ -92,8 +92,8 @@ def test_a_compressed_body_is_not_looked_into():
 
 @pytest.mark.for_each("size", [1, 7, 1_000])
 @pytest.mark.for_each("behind", [b"", bytes(9), b"garbage"])
-def test_a_body_may_be_compressed_in_parts(size, behind):
-    """Several compressed parts are one body, however they are cut, and what stands behind the last belongs to none."""
+def test_concatenated_gzip_members_are_decompressed(size, behind):
+    """Concatenated gzip members are decompressed as one body, and trailing data is ignored."""
     data = gzip.compress(b"Hel") + gzip.compress(b"") + gzip.compress(b"lo") + behind
     assert unpacked([data[start : start + size] for start in range(0, len(data), size)], "gzip") == b"Hello"
 
@@ -154,20 +154,20 @@ def test_a_body_does_not_unfold_without_end():
 
 
 def unfolding(pieces):
-    """The pieces of an answer as they are unpacked, of which none is kept."""
+    """Return a stream that decompresses the pieces of a response without storing them."""
     response = httpx2.Response(200, headers={"Content-Encoding": "gzip"}, stream=Pieces(pieces))
     BoundedBody.bind(response, "the server", LONG_SECONDS)
     return response.stream
 
 
 @pytest.mark.parametrize("packing", ["br", "zstd", "gzip, gzip", "nonsense"])
-def test_only_what_was_asked_for_is_unpacked(packing):
-    """An answer that claims to be compressed in another way than the request allowed is read as it is."""
+def test_unrequested_encoding_is_not_decompressed(packing):
+    """A response with an encoding that the request did not allow is not decompressed."""
     assert unpacked([b"data"], packing) == b"data"
 
 
-def test_a_damaged_body_is_told():
-    """What is not compressed as its header says is the HTTP library's error, as it was before."""
+def test_corrupt_body_raises_decoding_error():
+    """A body that does not match its Content-Encoding raises DecodingError."""
     with pytest.raises(httpx2.DecodingError):
         unpacked([b"{}"], "gzip")
 

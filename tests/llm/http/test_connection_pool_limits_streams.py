@@ -22,7 +22,7 @@ class Source(httpx2.ByteStream):
 
 
 def test_a_body_passes_through_unchanged():
-    """A stream that is put over another gives what the other gives, and closes it, blocking or awaiting."""
+    """A pass-through stream returns the data of its source and closes it, both sync and async."""
     first, second = Source(b"one"), Source(b"two")
     response, other = (httpx2.Response(200, stream=PassThroughStream(source)) for source in (first, second))
     assert (response.read(), asyncio.run(other.aread())) == (b"one", b"two")

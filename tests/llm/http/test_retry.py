@@ -27,8 +27,8 @@ def test_what_may_pass_is_tried_again(status):
 
 
 @pytest.mark.for_each("status", [300, 307, 400, 401, 403, 404, 413, 422])
-def test_what_will_not_pass_is_told_at_once(status):
-    """What the request or the account has done wrong is not asked again."""
+def test_permanent_status_is_not_retried(status):
+    """A refusal caused by the request or the account is not retried."""
     assert Retries(2).after_refusal(*refused(status)) is None
 
 
@@ -47,8 +47,8 @@ def test_what_will_not_pass_is_told_at_once(status):
         (ValueError, False),
     ],
 )
-def test_what_breaks_may_hold_the_next_time(error, is_tried_again):
-    """Connections that break are opened again; what is wrong with the request itself stays so."""
+def test_connection_errors_are_retried(error, is_tried_again):
+    """Connection errors are retried, and errors in the request are not."""
     assert (Retries(1).after_error(error("no")) is not None) == is_tried_again
 
 
@@ -71,20 +71,20 @@ def test_pauses_double_up_to_eight_seconds():
         ({"x-should-retry": "false"}, None),
     ],
 )
-def test_a_server_says_when_to_come_back(headers, seconds):
-    """What a server wishes is done, but nobody waits longer than two minutes for it."""
+def test_retry_headers_are_respected(headers, seconds):
+    """A server's retry headers are respected, and delays above two minutes are not waited for."""
     assert Retries(1).after_refusal(*refused(503, headers)) == seconds
 
 
 @pytest.mark.parametrize("wish", ["0", "-3", "soon", "nan"])
-def test_a_wish_without_sense_is_a_pause_of_our_own(wish):
-    """A server whose wish is no time to come is asked again after an ordinary pause."""
+def test_invalid_retry_after_uses_default_delay(wish):
+    """An invalid Retry-After header falls back to the default delay."""
     assert 0.3 < Retries(1).after_refusal(*refused(429, {"Retry-After": wish})) <= 0.5
 
 
 @pytest.mark.parametrize(("wish", "seconds"), [("8", 8.0), ("9", None), ("120", None)])
-def test_a_wish_in_haste(wish, seconds):
-    """Where another model can be asked, nobody waits longer on a server's wish than for eight seconds."""
+def test_retry_after_is_limited_with_a_fallback(wish, seconds):
+    """A Retry-After above eight seconds is not waited for if another model is available."""
     assert Retries(1, is_hasty=True).after_refusal(*refused(429, {"Retry-After": wish})) == seconds
 
 

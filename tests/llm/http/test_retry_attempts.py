@@ -20,8 +20,8 @@ def connect(server, **options):
 
 
 @pytest.mark.for_each(("line", "seconds"), [(drop(), 20), (slow("Hi", before_seconds=9), 0.5)])
-def test_attempts_that_nobody_answered_are_in_the_usage(ask, line, seconds):
-    """A response says how often its request was sent for nothing, as requests whose server gave no figures."""
+def test_unanswered_attempts_are_in_the_usage(ask, line, seconds):
+    """A response's usage counts the unanswered attempts as unreported requests."""
     with FakeServer(line, say("Hi", usage=FIGURES)) as server:
         response = ask(connect(server, timeout_seconds=seconds))
     assert response.usage == FIGURES + Usage(requests=1, unreported=1)
@@ -45,8 +45,8 @@ def test_refusal_by_status_took_nothing(ask):
         ([refuse("No.")], Rejected, 1),
     ],
 )
-def test_errors_say_how_often_nobody_answered(ask, lines, kind, count):
-    """The error of a request that got no answer says how often it was sent, and not answered whole."""
+def test_errors_count_unanswered_attempts(ask, lines, kind, count):
+    """An error states the number of attempts that received no complete answer."""
     with FakeServer(*lines) as server, pytest.raises(kind) as caught:
         ask(connect(server, max_retries=len(lines) - 1))
     assert caught.value.unanswered == count
@@ -59,8 +59,8 @@ def test_answer_that_broke_was_not_answered(ask):
     assert caught.value.unanswered == 1
 
 
-def test_nothing_was_sent_where_nobody_listens(ask):
-    """Attempts to connect are none: no server was at work."""
+def test_failed_connection_is_not_an_unanswered_attempt(ask):
+    """A failed connection is not counted as an unanswered attempt."""
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     with pytest.raises(Unreachable) as caught:
@@ -68,16 +68,16 @@ def test_nothing_was_sent_where_nobody_listens(ask):
     assert caught.value.unanswered == 0
 
 
-def test_what_a_refusal_teaches_forgets_no_attempt(ask):
-    """Attempts that nobody answered are counted also when the request is then sent otherwise."""
+def test_adapted_request_counts_unanswered_attempts(ask):
+    """Unanswered attempts are still counted after the request is adapted to a refusal."""
     taught = fail(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.", parameter="max_tokens")
     with FakeServer(drop(), taught, say("Hi", usage=FIGURES)) as server:
         response = ask(connect(server, protocol="chat", max_tokens=50))
     assert response.usage == FIGURES + Usage(requests=1, unreported=1)
 
 
-def test_requests_of_one_client_are_counted_apart():
-    """Many requests at once each know their own attempts."""
+def test_concurrent_requests_count_attempts_separately():
+    """Concurrent requests of one client count their attempts separately."""
 
     def line(request):
         first = "odd" in request.question and len([1 for each in server.requests if each.question == request.question])

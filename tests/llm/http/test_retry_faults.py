@@ -38,8 +38,8 @@ def test_a_temporary_error_inside_an_answer_is_retried(ask, line):
 
 
 @pytest.mark.for_each("error", [{"code": "insufficient_quota"}, {"code": 400, "message": "bad"}], ids=str)
-def test_a_lasting_error_inside_an_answer_is_not(ask, error):
-    """An exhausted quota, or an invalid request, is raised at once."""
+def test_permanent_error_inside_an_answer_is_not_retried(ask, error):
+    """An exhausted quota or an invalid request inside an answer is raised without a retry."""
     with FakeServer(raw(json.dumps({"error": error}), content_type="application/json")) as server:
         with pytest.raises(ModelError):
             ask(LLM(base_url=server.base_url, model="m"))
@@ -78,7 +78,7 @@ PERMANENT = {
 
 @pytest.mark.for_each(("status", "message", "code"), PERMANENT.values(), ids=PERMANENT)
 def test_a_permanent_error_is_not_retried(ask, status, message, code):
-    """What a server lacks it will lack the next time: such a refusal is raised at once, without advice to wait."""
+    """A missing feature is raised without a retry, and the error does not suggest trying again later."""
     with FakeServer(fail(status, message, code=code)) as server:
         with pytest.raises(Rejected) as caught:
             ask(LLM(base_url=server.base_url, model="m"))
@@ -94,8 +94,8 @@ def test_an_input_that_is_too_large_to_process(ask):
     assert (caught.value.is_too_long, caught.value.limit_tokens) == (True, 512)
 
 
-def test_a_model_that_lacks_a_feature_has_a_fallback():
-    """Where one model lacks what the request needs, the next one is called."""
+def test_missing_feature_calls_the_fallback():
+    """The fallback is called if the first model lacks a feature that the request needs."""
     with FakeServer(fail(*PERMANENT["a feature"][:2])) as one, FakeServer("Hi") as two:
         llm = LLM(base_url=one.base_url, model="m", fallback=LLM(base_url=two.base_url, model="n"))
         assert llm.chat("Hi") == "Hi"
@@ -138,8 +138,8 @@ def test_an_async_token_provider():
             asyncio.run(azure(server, no_token).achat("Hi"))
 
 
-def test_an_awaitable_that_is_no_coroutine():
-    """A provider that returns a future is async, too."""
+def test_token_provider_may_return_a_future():
+    """A token provider that returns a future works with async calls and is rejected in sync calls."""
 
     async def ask():
         future = asyncio.get_running_loop().create_future()

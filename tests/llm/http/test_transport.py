@@ -40,7 +40,7 @@ KEY = "sk-test-0123456789"
 
 
 def connect(server, **options):
-    """An LLM at the server that gives up at once."""
+    """Return an LLM for the server that does not retry."""
     return LLM(**{"base_url": server.base_url, "model": "m", "max_retries": 0, **options})
 
 
@@ -110,8 +110,8 @@ def test_requests_are_sent_again(ask, status):
         assert ask(connect(server, max_retries=1)).text == "Hi"
 
 
-def test_a_request_that_nobody_pays_for_is_not_sent_again(ask):
-    """When the quota is spent, or no money is left, waiting does not help: a 429 that says so is told at once."""
+def test_exhausted_quota_is_not_retried(ask):
+    """A 429 for an exhausted quota is raised without a retry."""
     with FakeServer(fail(429, "You exceeded your current quota", code="insufficient_quota")) as server:
         with pytest.raises(RateLimited, match="waiting does not help") as caught:
             ask(connect(server, max_retries=2))
@@ -142,8 +142,8 @@ def test_retry_after_is_respected(ask):
         ({}, None),
     ],
 )
-def test_retry_after_is_told(headers, expected):
-    """A RateLimited error says how many seconds the server asks to wait, in whatever form it says so."""
+def test_retry_after_is_reported(headers, expected):
+    """RateLimited.retry_after_seconds contains the server's delay in any of the supported formats."""
     with FakeServer(fail(429, headers=headers)) as server, pytest.raises(RateLimited) as caught:
         connect(server).chat("Hi")
     assert caught.value.retry_after_seconds == (expected and pytest.approx(expected, abs=120))
@@ -151,7 +151,7 @@ def test_retry_after_is_told(headers, expected):
 
 @pytest.mark.parametrize(("hours", "expected"), [(1, 3_600), (-1, 0)])
 def test_retry_after_may_be_a_date(hours, expected):
-    """A date to wait for is told in seconds from now, and one that has passed is no wait at all."""
+    """A Retry-After date is converted to seconds from now, and a past date to zero."""
     date = format_datetime(datetime.now(UTC) + timedelta(hours=hours))
     with FakeServer(fail(429, headers={"Retry-After": date})) as server, pytest.raises(RateLimited) as caught:
         connect(server).chat("Hi")
@@ -191,7 +191,7 @@ def test_a_timeout_in_the_middle_of_a_stream(ask_streamed):
 
 
 def test_nobody_listens(ask):
-    """A server that is not running is Unreachable, by name and address."""
+    """A server that is not running raises Unreachable with its name and address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(Unreachable, match=rf"Cannot reach ollama at http://127.0.0.1:{port}/v1: .*running"):
@@ -205,8 +205,8 @@ def test_a_host_that_cannot_be(ask, host):
         ask(LLM(base_url=f"http://{host}/v1", model="m", max_retries=0))
 
 
-def test_a_server_that_lets_nobody_in(ask):
-    """A connection that does not open in time is Unreachable."""
+def test_connect_timeout_raises_unreachable(ask):
+    """A connection that does not open within the timeout raises Unreachable."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
         address = listener.getsockname()
         waiting = [socket.socket() for _ in range(4)]
@@ -220,14 +220,14 @@ def test_a_server_that_lets_nobody_in(ask):
             client.close()
 
 
-def test_an_address_that_is_none(ask):
-    """An address that the HTTP library does not take is a mistake in the settings."""
+def test_unusable_address_raises_config_error(ask):
+    """An address that the HTTP library rejects raises ConfigError."""
     with pytest.raises(ConfigError, match="not a usable address"):
         ask(LLM(base_url="http://☃☃.example/v1", model="m", max_retries=0))
 
 
-def test_text_that_is_no_unicode(ask):
-    """Half a character in a message is replaced, in a setting it is refused, and neither is blamed on the server."""
+def test_lone_surrogates(ask):
+    """A lone surrogate is replaced in a message, and rejected in a setting."""
     with FakeServer("Hi") as server:
         llm = connect(server)
         assert ask(llm, "a\ud83d").text == "Hi"
@@ -236,14 +236,14 @@ def test_text_that_is_no_unicode(ask):
             ask(llm, user="a\ud83d")
 
 
-def test_what_cannot_be_sent_is_not_blamed_on_the_server(ask):
-    """A setting that is no JSON is the program's mistake and raised as it is."""
+def test_unserializable_setting_raises_type_error(ask):
+    """A setting that is not JSON serializable raises TypeError."""
     with FakeServer() as server, pytest.raises(TypeError, match="not JSON serializable"):
         ask(connect(server), user=object())
 
 
 def is_left_alone(server):
-    """Whether every connection to the server is closed, after a while at the latest."""
+    """Return whether all connections to the server are closed within ten seconds."""
     deadline = time.monotonic() + 10
     while server._connections and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -288,16 +288,16 @@ def test_the_end_of_an_unframed_stream_is_not_waited_for(ask_streamed):
         assert time.monotonic() - begun < 10
 
 
-def test_a_whole_answer_outlives_its_connection(ask_streamed):
-    """What happens to a connection after the answer is whole is no error."""
+def test_connection_failure_after_a_complete_answer(ask_streamed):
+    """A connection failure after a complete answer is ignored."""
     head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
     with OpenServer(head + b"%x\r\n%b\r\n" % (len(DONE), DONE)) as server:
         assert ask_streamed(connect(server, timeout_seconds=0.3)).text == "Hello"
 
 
 @pytest.mark.for_each("headers", [b"Content-Length: 99\r\n", b"Content-Length: 8\r\nContent-Encoding: gzip\r\n"])
-def test_a_refusal_counts_without_its_words(ask, headers):
-    """A refusal whose text stops in the middle, or cannot be unpacked, is told by its status, and not sent again."""
+def test_refusal_with_unreadable_body_is_not_retried(ask, headers):
+    """A refusal with a truncated or corrupt body is reported by its status, and is not retried."""
     told = pytest.raises(Unauthorized, match="401: no explanation was given")
     with OpenServer(b"HTTP/1.1 401 Unauthorized\r\n" + headers + b'\r\n{"error"') as server, told as caught:
         ask(connect(server, timeout_seconds=0.3, max_retries=1))
@@ -315,8 +315,8 @@ def test_streams_leave_their_connection_to_the_next_request():
     assert ports == {1}
 
 
-def test_a_stream_that_is_left_early_closes_its_connection(ask):
-    """Who stops reading a stream leaves nothing open, and the LLM stays usable."""
+def test_unfinished_stream_closes_its_connection(ask):
+    """Breaking out of a stream closes its connection, and the LLM stays usable."""
     with FakeServer(slow("one two three", between_seconds=0.05), "Hi") as server:
         llm = connect(server)
         for _ in llm.stream("Hi"):
@@ -324,8 +324,8 @@ def test_a_stream_that_is_left_early_closes_its_connection(ask):
         assert ask(llm).text == "Hi"
 
 
-def test_an_awaited_stream_can_be_cancelled():
-    """Cancelling a task that reads a stream ends it at once, and the LLM stays usable."""
+def test_async_stream_can_be_cancelled():
+    """Cancelling a task that reads a stream ends the stream immediately, and the LLM stays usable."""
 
     async def cancel_and_ask(llm):
         begun = asyncio.Event()
@@ -401,7 +401,7 @@ def test_a_password_in_the_url_is_not_shown(ask):
 
 
 def test_no_log_shows_a_secret(ask, caplog):
-    """No log of the libraries below shows key, password or query, at whatever level it is kept."""
+    """Log records of the HTTP libraries contain no key, password or query at any level."""
     with FakeServer("Hi", "Hi") as server, caplog.at_level(1):
         url = server.base_url.replace("//", "//someone:pass-word@") + "?token=in-query"
         ask(LLM(base_url=url, model="m", api_key=KEY, max_retries=0))
@@ -414,8 +414,8 @@ def test_no_log_shows_a_secret(ask, caplog):
     assert (first.query, second.query["api-version"]) == ({"token": "in-query"}, "2024-02-01")
 
 
-def test_a_query_is_added_to_that_of_azure(ask):
-    """The query of an Azure endpoint's address is sent beside the API version."""
+def test_azure_endpoint_query_is_sent(ask):
+    """The query of an Azure endpoint is sent together with the API version."""
     with FakeServer("Hi") as server:
         ask(LLM("azure", "gpt", KEY, f"{server.origin}?team=1", max_retries=0))
         assert server.requests[0].query == {"api-version": "2024-02-01", "team": "1"}
@@ -459,8 +459,8 @@ def headers_of(asked, *names):
     return {name: asked.headers[name] for name in names if name in asked.headers}
 
 
-def test_cookies_are_not_kept():
-    """A server's cookies are not sent back: by them it could tell which runs belong together."""
+def test_cookies_are_not_stored():
+    """Cookies set by a server are not sent back to it."""
     line = raw(json.dumps(ANSWER), content_type="application/json", headers={"Set-Cookie": "run=1; Path=/"})
     with FakeServer(line, "Bye") as server:
         llm = connect(server)
@@ -468,8 +468,8 @@ def test_cookies_are_not_kept():
         assert "cookie" not in {name.lower() for name in server.requests[1].headers}
 
 
-def test_only_openai_is_told_of_the_account(ask, monkeypatch):
-    """Organization, project, custom headers and the package's own facts go to OpenAI, and to no other server."""
+def test_account_headers_are_sent_only_to_openai(ask, monkeypatch):
+    """The organization, project and custom headers are sent only to OpenAI."""
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
     monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Mine: 1\nAuthorization: Bearer other")
@@ -541,8 +541,8 @@ def test_a_token_provider_is_asked_before_every_attempt(ask):
 
 
 @pytest.mark.for_each("token", [None, "", "two words", b"bytes"])
-def test_a_token_that_is_none(ask, token):
-    """A token provider that gives no token is told apart from a server that refuses one."""
+def test_invalid_token_from_the_token_provider(ask, token):
+    """A token provider that returns no valid token raises an Unauthorized error that names it."""
     with FakeServer() as server, pytest.raises(Unauthorized, match="The token provider returned"):
         ask(azure(server, azure_token_provider=lambda: token))
 
@@ -558,7 +558,7 @@ def test_a_token_provider_that_fails(ask):
 
 
 def test_one_llm_serves_many_threads():
-    """One LLM may be used from many threads at once."""
+    """One LLM can be used from many threads concurrently."""
     with FakeServer(lambda asked: asked.json["messages"][0]["content"], repeat=True) as server:
         llm = connect(server)
         with ThreadPoolExecutor(16) as pool:
@@ -567,7 +567,7 @@ def test_one_llm_serves_many_threads():
 
 
 def test_one_llm_serves_many_tasks():
-    """One LLM may be awaited two hundred times at once."""
+    """One LLM can serve 200 concurrent tasks."""
 
     async def ask_all(llm):
         return await asyncio.gather(*(llm.achat(f"Hi {number}") for number in range(200)))
@@ -604,7 +604,7 @@ assert llm.chat("Hi") == "Hi"
 
 
 def test_one_llm_serves_a_forked_child():
-    """After a fork the child opens connections of its own, though a lock was held meanwhile, and closes no others."""
+    """A forked child opens its own connections, even after a lock was held, and closes no others."""
     with FakeServer("Hi", repeat=True) as server:
         command = [sys.executable, "-c", FORK, server.base_url]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -612,7 +612,7 @@ def test_one_llm_serves_a_forked_child():
 
 
 def test_an_llm_is_pickled_by_its_configuration():
-    """A pickled LLM, used before or not, works elsewhere with connections of its own."""
+    """A pickled LLM, used before or not, works after loading and opens its own connections."""
     with FakeServer("Hi", repeat=True) as server:
         llm = connect(server, api_key=KEY, temperature=0.5)
         copies = [ForkingPickler.loads(ForkingPickler.dumps(llm))]
@@ -624,13 +624,13 @@ def test_an_llm_is_pickled_by_its_configuration():
 
 
 def test_a_key_from_the_environment_is_not_pickled(monkeypatch):
-    """The pickle of an LLM carries what the arguments said, not what the environment said."""
+    """A pickled LLM contains the values of its arguments, and none from the environment."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     assert KEY.encode() not in bytes(ForkingPickler.dumps(LLM()))
 
 
-def test_a_client_that_nobody_holds_is_closed():
-    """An LLM that goes out of use leaves no open socket behind, blocking or awaited."""
+def test_unreferenced_client_is_closed():
+    """An LLM that is garbage collected leaves no open socket, both sync and async."""
 
     async def ask_and_forget(server):
         assert await connect(server).achat("Hi") == "Hi"
@@ -679,7 +679,7 @@ def test_a_client_outlives_its_event_loop_in_silence():
 
 
 def test_an_llm_can_be_closed_and_used_again():
-    """`close` and `aclose` close what is open, twice is no error, and the LLM stays usable."""
+    """`close` and `aclose` may be called repeatedly, and the LLM stays usable."""
 
     async def ask_twice(llm):
         await llm.aclose()
@@ -755,8 +755,8 @@ def test_a_senseless_date_to_wait_for_is_passed_over(ask):
         raw(json.dumps({"error": {"message": "y" * 2_070 + KEY + "y" * 90}}), content_type="application/json"),
     ],
 )
-def test_no_part_of_a_key_is_quoted(ask, line):
-    """Errors are scrubbed before they are cut, so that no half of a key is left."""
+def test_error_quotes_no_part_of_a_key(ask, line):
+    """Error messages are redacted before they are truncated, so that no part of a key remains."""
     with FakeServer(line) as server, pytest.raises(ModelError) as caught:
         ask(connect(server, api_key=KEY))
     assert KEY[:8] not in str(caught.value)
@@ -792,6 +792,6 @@ except ConfigError as error:
 
 
 def test_an_unknown_host(ask):
-    """When a host's name is unknown, nobody is asked whether the server runs."""
+    """The error for an unknown host does not suggest that the server is not running."""
     with pytest.raises(Unreachable, match=r"[^.]\. Check the network and the host's name\.$"):
         ask(LLM(base_url="http://model.invalid/v1", model="m", max_retries=0))

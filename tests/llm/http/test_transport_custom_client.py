@@ -69,8 +69,8 @@ def lend(request):
     return request.param
 
 
-def test_the_client_sends(lend):
-    """What is asked goes to the client's place with its key and headers, once, and comes back as ever."""
+def test_request_is_sent_through_the_client(lend):
+    """A request is sent once to the client's base URL with its key and headers."""
     with FakeServer(say("Hello")) as server:
         response = lend(server.base_url)
         [sent] = server.requests
@@ -91,8 +91,8 @@ REFUSALS = {
 
 
 @pytest.mark.for_each(("line", "kind", "told"), REFUSALS.values(), ids=REFUSALS)
-def test_refusals_are_ours(lend, line, kind, told):
-    """What a server refuses is the same error as over our own connections, asked for once, with the place in it."""
+def test_refusals_raise_agentkit_errors(lend, line, kind, told):
+    """A refusal raises agentkit's own error, and the request is sent once."""
     with FakeServer(line) as server, pytest.raises(kind, match=told):
         lend(server.base_url)
     assert len(server.requests) == 1
@@ -107,8 +107,8 @@ def test_a_request_is_sent_again(lend):
         assert lend(server.base_url, max_retries=1).text == "Hi"
 
 
-def test_a_key_that_is_quoted_is_not_told(lend):
-    """What the client sends to sign in is in no error, however the server quotes it."""
+def test_quoted_credentials_are_redacted(lend):
+    """Errors do not contain the client's credentials, even if the server quotes them."""
 
     def echo(asked):
         return fail(418, f"You sent {asked.headers}")
@@ -120,7 +120,7 @@ def test_a_key_that_is_quoted_is_not_told(lend):
 
 
 def test_nobody_listens(lend):
-    """An address where nobody listens is told, with what helps."""
+    """A connection failure raises Unreachable with the address and advice."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
     with pytest.raises(Unreachable, match=f"Cannot reach openai at {address}: .*running"):
@@ -128,7 +128,7 @@ def test_nobody_listens(lend):
 
 
 def test_a_server_that_is_slow(lend):
-    """How long an answer may take is what the LLM says, whatever the client's own patience."""
+    """The LLM's timeout overrides the client's own timeout."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
         with pytest.raises(Unreachable, match=r"within 0\.2 seconds"):
@@ -153,8 +153,8 @@ CLOUDS = {
 
 
 @pytest.mark.for_each("provider", CLOUDS.values(), ids=CLOUDS)
-def test_clouds_that_sign_in_their_own_way(ask, provider):
-    """What the package can do to sign in at other clouds, it does for us."""
+def test_client_with_a_cloud_provider(ask, provider):
+    """A client created with a Bedrock or Vertex provider signs in through the package."""
     with FakeServer("Hello") as server, openai.OpenAI(provider=provider(server.base_url)) as client:
         assert ask(LLM(client=client, model="m", protocol="responses")).text == "Hello"
         [sent] = server.requests
@@ -183,8 +183,8 @@ def test_an_awaiting_client_is_not_blocked_on():
         LLM(client=openai.AsyncOpenAI(api_key=KEY), model="m").complete("Hi")
 
 
-def test_a_client_without_a_credential(ask):
-    """A client that cannot say who it is, is told with its own words."""
+def test_failing_credential_callback_raises_unauthorized(ask):
+    """A failing credential callback raises Unauthorized with the original error message."""
 
     def refuse():
         raise LookupError("no token today")
@@ -194,7 +194,7 @@ def test_a_client_without_a_credential(ask):
 
 
 def test_the_client_stays_open():
-    """To close an LLM, or to forget it, leaves the user's client as it is."""
+    """Closing or deleting an LLM does not close the user's client."""
     with FakeServer("One", "Two") as server:
         client = openai.OpenAI(api_key=KEY, base_url=server.base_url)
         llm = LLM(client=client, model="m")

@@ -30,7 +30,7 @@ USED = [UserMessage("2+2?"), AssistantMessage("", (call("calculator", expression
 
 
 def connect(server, **options):
-    """An LLM at the server that gives up at once."""
+    """Return an LLM for the server that does not retry."""
     return LLM(**{"base_url": server.base_url, "model": "m", "max_retries": 0, **options})
 
 
@@ -40,7 +40,7 @@ def calls_of(response):
 
 
 def body_of(server):
-    """What the server was asked last."""
+    """Return the JSON body of the last request."""
     return server.requests[-1].json
 
 
@@ -59,8 +59,8 @@ def test_a_server_that_refuses_tools(ask):
     assert llm.describe().adjustments == (AS_TEXT,)
 
 
-def test_what_was_learnt_is_remembered(ask):
-    """Tools are refused once; from then on they are told as text, and what needs none is sent as ever."""
+def test_refusal_of_tools_is_remembered(ask):
+    """After a refusal, tools are sent as text, and requests without tools are sent unchanged."""
     with FakeServer(REFUSAL, "Hi", CALL, "Bye") as server:
         llm = connect(server)
         ask(llm, tools=[CALCULATOR])
@@ -81,16 +81,16 @@ class Preparing(ScriptedProvider):
         self.prepared += 1
 
 
-def test_what_the_first_request_needs_is_loaded():
-    """A provider that has something to load loads it; one that has nothing is left alone."""
+def test_prepare_calls_the_wrapped_provider():
+    """`prepare` prepares the wrapped provider if it supports it, and sends no request."""
     provider, other = Preparing("Hi"), ScriptedProvider("Hi")
     for each in (provider, other):
         PromptedToolsProvider(each).prepare()
     assert (provider.prepared, other.requests) == (1, [])
 
 
-def test_a_history_with_calls(ask):
-    """Calls and results of the past are told as text too, also when no tool is offered any more."""
+def test_history_with_calls_is_sent_as_text(ask):
+    """Earlier calls and results are sent as text, even if the request offers no tools."""
     with FakeServer(REFUSAL, "4", "It is 4.") as server:
         llm = connect(server)
         ask(llm, tools=[CALCULATOR])
@@ -133,20 +133,20 @@ def test_tools_as_the_server_takes_them(ask):
         ask(connect(server, tool_calling="native"), tools=[CALCULATOR])
 
 
-def test_another_failure(ask):
-    """Whatever else goes wrong is raised as it is."""
+def test_unrelated_error_is_raised_unchanged(ask):
+    """An unrelated error is raised unchanged."""
     with FakeServer(fail(500, "Out of memory")) as server, pytest.raises(Unreachable):
         ask(connect(server), tools=[CALCULATOR])
 
 
-def test_a_server_that_refuses_even_text(ask):
-    """A server that goes on refusing tools when there are none is not asked for ever."""
+def test_second_refusal_of_tools_is_raised(ask):
+    """A second refusal of tools, after they were sent as text, is raised."""
     with FakeServer(REFUSAL, REFUSAL) as server, pytest.raises(Rejected):
         ask(connect(server), tools=[CALCULATOR])
 
 
-def test_a_server_that_refuses_everything(ask):
-    """Schema and tools may be refused one after the other; then both stand in the instruction."""
+def test_server_that_refuses_schema_and_tools(ask):
+    """Schema and tools are both moved to the instruction if the server refuses both."""
     with FakeServer(NO_SCHEMA, REFUSAL, CALL) as server:
         llm = connect(server)
         assert ask(llm, tools=[CALCULATOR], output_schema=SCHEMA).tool_calls
@@ -156,15 +156,15 @@ def test_a_server_that_refuses_everything(ask):
     assert llm.describe().adjustments == (IN_INSTRUCTION, AS_TEXT)
 
 
-def test_calls_as_text_rule_out_a_schema(ask):
-    """Beside tools that are called as text a schema stands in the instruction: enforced, it would forbid the calls."""
+def test_text_tools_move_the_schema_to_the_instruction(ask):
+    """With tools called as text, the schema is sent in the instruction and is not enforced."""
     with FakeServer(CALL) as server:
         ask(connect(server, tool_calling="text"), tools=[CALCULATOR], output_schema=SCHEMA)
         assert "response_format" not in body_of(server)
 
 
-def test_the_stop_is_left_out_where_it_is_refused(ask):
-    """A server that takes no stop sequence is asked without it."""
+def test_refused_stop_sequence_is_dropped(ask):
+    """A server that refuses stop sequences is sent the request without them."""
     with FakeServer(fail(400, "Unsupported parameter: 'stop'", parameter="stop"), CALL) as server:
         llm = connect(server, tool_calling="text")
         assert len(ask(llm, tools=[CALCULATOR]).tool_calls) == 1
@@ -172,8 +172,8 @@ def test_the_stop_is_left_out_where_it_is_refused(ask):
     assert llm.describe().adjustments == ("stop is left out", AS_TEXT)
 
 
-def test_the_other_protocol(ask):
-    """It works over the Responses protocol too; what was said is sent back as it was read."""
+def test_text_tools_over_the_responses_protocol(ask):
+    """Tools as text work over the Responses protocol, and text after a call is not sent back."""
     with FakeServer(CALL, "It is 4.") as server:
         llm = connect(server, tool_calling="text", protocol="responses")
         response = ask(llm, tools=[CALCULATOR])
@@ -182,24 +182,24 @@ def test_the_other_protocol(ask):
         assert "It is 5." not in json.dumps(body_of(server))
 
 
-def test_an_answer_that_is_cut(ask):
-    """A call that the token limit cut in two is told to be broken, and the response says that it was cut."""
+def test_truncated_call_is_marked(ask):
+    """A call truncated by the token limit is marked as cut off, and finish_reason is `length`."""
     with FakeServer(say("<TOOL: calculator>2+", finish_reason="length")) as server:
         response = ask(connect(server, tool_calling="text"), tools=[CALCULATOR])
     assert response.finish_reason == "length"
     assert response.tool_calls[0].arguments == "2+ (cut off)"
 
 
-def test_thoughts_in_the_text(ask):
-    """What a model thinks in its text is reasoning, and no call in it runs."""
+def test_thinking_tags_are_returned_as_reasoning(ask):
+    """Thinking tags in the text are returned as reasoning, and calls inside them are ignored."""
     with FakeServer("<think>Shall I <TOOL: calculator>1</TOOL>?</think>No.") as server:
         response = ask(connect(server, tool_calling="text"), tools=[CALCULATOR])
     assert (response.text, response.tool_calls) == ("No.", ())
     assert response.message.reasoning == "Shall I <TOOL: calculator>1</TOOL>?"
 
 
-def test_streaming_hides_the_markup():
-    """A stream tells text and calls apart."""
+def test_stream_separates_text_and_calls():
+    """A stream separates text, reasoning and tool calls."""
     with FakeServer(say(CALL, call("calculator", expression="1"), reasoning="Hm.")) as server:
         events = list(connect(server, tool_calling="text").stream("2+2?", tools=[CALCULATOR]))
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "Let me see."
@@ -214,7 +214,7 @@ def test_streaming_hides_the_markup():
 
 
 def test_one_call_at_a_time(ask):
-    """`parallel_tool_calls=False` is kept, though it is not sent."""
+    """`parallel_tool_calls=False` is respected without being sent."""
     twice = "<TOOL: calculator>1</TOOL><TOOL: calculator>2</TOOL>"
     with FakeServer(twice) as server:
         llm = connect(server, tool_calling="text")
@@ -223,7 +223,7 @@ def test_one_call_at_a_time(ask):
 
 
 def test_a_stream_that_is_left():
-    """Leaving a stream closes the one below it, blocking and awaiting."""
+    """Closing a stream closes the wrapped stream, both sync and async."""
     closed = []
     request = Request([UserMessage("Hi")], tools=(CALCULATOR,))
 
@@ -283,21 +283,21 @@ def test_an_agent_at_a_server_without_tools(streaming):
 
 
 def refused(written, **fields):
-    """An error about what a model wrote as a call, as Groq sends it."""
+    """Return Groq's error body for a tool call that failed validation."""
     error = {"message": "Tool call validation failed.", "code": "tool_use_failed", "failed_generation": written}
     return {"error": {**error, **fields}}
 
 
 def not_taken(written):
-    """The answer of a server that does not take what its model wrote for a call."""
+    """Return the response of a server that rejects its model's tool call."""
     return raw(json.dumps(refused(written)), status=400, content_type="application/json")
 
 
 WRONG = '{"name": "calculator", "arguments": {"formula": "2+2"}}'
 
 
-def test_a_call_that_its_server_refuses_is_still_the_models(ask):
-    """A server that refuses a call of its own model, which cannot be right, does not end the conversation."""
+def test_call_rejected_by_its_server_is_returned(ask):
+    """A malformed call that the server rejects is returned as a tool call of the model."""
     with FakeServer(not_taken(WRONG)) as server:
         response = ask(connect(server), tools=[CALCULATOR])
         assert len(server.requests) == 1
@@ -308,8 +308,8 @@ def test_a_call_that_its_server_refuses_is_still_the_models(ask):
 @pytest.mark.for_each(
     ("written", "tools"), [(WRONG, ()), ("It is 4.", (CALCULATOR,)), ('{"sum": 4}', (CALCULATOR,)), ("", (CALCULATOR,))]
 )
-def test_what_is_no_call_stays_refused(ask, written, tools):
-    """Where there are no tools, or no call is to be found in what the model wrote twice, the refusal is an error."""
+def test_rejection_without_a_readable_call_is_raised(ask, written, tools):
+    """A rejection without a readable call, or without tools in the request, is raised."""
     lines = [not_taken(written)] * (2 if tools else 1)
     with FakeServer(*lines) as server, pytest.raises(Rejected, match="validation failed"):
         ask(connect(server), tools=tools)
@@ -326,8 +326,8 @@ def chunk(**delta):
     return {"choices": [{"index": 0, "delta": delta}]}
 
 
-def test_a_call_that_is_refused_in_the_middle_of_a_stream():
-    """What was said before the refused call is the answer, whose last events are the call."""
+def test_call_rejected_in_the_middle_of_a_stream():
+    """Text streamed before a rejected call is the answer, and the last delta contains the call."""
     pieces = chunk(reasoning="Hm"), chunk(content="Let me"), chunk(content=" see."), refused(WRONG, status_code=400)
     with FakeServer(raw(*pieces)) as server:
         *told, last = connect(server).stream("2+2?", tools=[CALCULATOR])
@@ -341,8 +341,8 @@ def test_a_call_that_is_refused_in_the_middle_of_a_stream():
     assert calls_of(last.response) == [("call_1", "calculator", {"formula": "2+2"})]
 
 
-def test_a_refusal_after_a_call_was_told(ask_streamed):
-    """A call of which pieces were told already is not told again as another one."""
+def test_rejection_after_a_partial_call_is_raised(ask_streamed):
+    """A rejection after part of a call was streamed is raised."""
     begun = chunk(tool_calls=[{"index": 0, "id": "a", "function": {"name": "calculator", "arguments": "{"}}])
     with FakeServer(raw(begun, refused(WRONG))) as server, pytest.raises(Rejected, match="validation failed"):
         ask_streamed(connect(server), tools=[CALCULATOR])
@@ -363,8 +363,8 @@ def test_words_where_a_call_was_demanded(ask, written, calls):
 
 
 @pytest.mark.parametrize("told", [[], ["It ", "is 4."]])
-def test_words_where_a_call_was_demanded_are_told_once(told):
-    """Words that were streamed before they were refused are not told again; words that were not, are."""
+def test_text_rejected_for_a_call_is_streamed_once(told):
+    """Text rejected because a call was required is streamed exactly once."""
     pieces = [chunk(reasoning="Hm"), *(chunk(content=text) for text in told), refused("It is 4.", **WANTED)]
     with FakeServer(raw(*pieces)) as server:
         *events, last = connect(server).stream("2+2?", tools=[CALCULATOR], tool_choice="required")
@@ -381,8 +381,8 @@ def test_an_answer_that_is_refused_as_a_call_is_asked_for_as_text(ask):
     assert json.loads(response.text) == {"sum": 4}
 
 
-def test_an_agent_is_told_what_is_wrong_with_a_refused_call():
-    """A run goes on after a call that the server refused: the model is told what is wrong with it, and mends it."""
+def test_agent_continues_after_a_rejected_call():
+    """An agent continues after the server rejects a call, and the model receives the error."""
     wrong, right = '{"name": "calculator", "arguments": {}}', call("calculator", expression="2+2")
     with FakeServer(not_taken(wrong), right, "It is 4.") as server:
         result = Agent("clerk", core_tools, llm=connect(server)).run("2+2?")
@@ -392,8 +392,8 @@ def test_an_agent_is_told_what_is_wrong_with_a_refused_call():
     ]
 
 
-def test_closing():
-    """Closing closes what the provider opened, and the LLM stays usable."""
+def test_closed_llm_stays_usable():
+    """`close` and `aclose` close the wrapped provider, and the LLM stays usable."""
 
     async def ask_and_close(llm):
         said = await llm.achat("Hi")
@@ -407,8 +407,8 @@ def test_closing():
         assert (said, asyncio.run(ask_and_close(llm)), llm.chat("Hi")) == ("Hi", "Hi", "Hi")
 
 
-def test_how_tools_are_called_belongs_to_the_llm():
-    """`tool_calling` is one of three words; it is kept when an LLM is pickled, and tells LLMs apart."""
+def test_tool_calling_is_part_of_the_llm():
+    """`tool_calling` is validated, preserved by pickling, and compared by `equals`."""
     with pytest.raises(ConfigError, match="'auto', 'native' or 'text'"):
         LLM(base_url="http://127.0.0.1:1/v1", model="m", tool_calling="json")
     llm = LLM(base_url="http://127.0.0.1:1/v1", model="m", tool_calling="text")

@@ -41,12 +41,12 @@ GOOD = '{"sum": 4, "words": "it is four"}'
 
 
 def connect(server, **options):
-    """An LLM at the server that gives up at once."""
+    """Return an LLM for the server that does not retry."""
     return LLM(**{"base_url": server.base_url, "model": "m", "max_retries": 0, **options})
 
 
 def body_of(server):
-    """What the server was asked last."""
+    """Return the JSON body of the last request."""
     return server.requests[-1].json
 
 
@@ -132,8 +132,8 @@ def test_an_answer_in_plain_text(ask):
         assert shape(ask(connect(server), output_schema=SCHEMA)) == ('{"sum": 4}', "stop", [])
 
 
-def test_words_around_an_answer(ask):
-    """The text of the response is the answer alone; where the call is empty, what was said beside it."""
+def test_text_around_an_answer(ask):
+    """The response text is the answer of the call, or the surrounding text if the call is empty."""
     lines = [say("Here it is:", ANSWER), say('{"sum": 4}', call("final_answer", ""))]
     with FakeServer(NO_SCHEMA, *lines) as server:
         llm = connect(server)
@@ -146,15 +146,15 @@ def test_several_answers(ask):
         assert shape(ask(connect(server), output_schema=SCHEMA)) == ('{"sum": 4}', "stop", [])
 
 
-def test_a_cut_answer(ask):
-    """An answer that the token limit has cut is told as far as it goes, and as cut."""
+def test_truncated_answer_is_returned(ask):
+    """An answer truncated by the token limit is returned as far as it goes, with finish_reason `length`."""
     line = say("", call("final_answer", '{"sum": '), finish_reason="length")
     with FakeServer(NO_SCHEMA, line) as server:
         assert shape(ask(connect(server), output_schema=SCHEMA)) == ('{"sum": ', "length", [])
 
 
-def test_beside_tools(ask):
-    """Tools are used as ever; the answer comes when the model needs no other tool."""
+def test_final_answer_with_tools(ask):
+    """The model may call tools first, and gives the final answer when it needs no more of them."""
     used = [UserMessage("2+2?"), AssistantMessage("", (ADDITION,)), ToolMessage("", "calculator", "4")]
     with FakeServer(NO_SCHEMA, ADDITION, ANSWER) as server:
         llm = connect(server)
@@ -164,21 +164,21 @@ def test_beside_tools(ask):
         assert "final answer, once you need no other tool, by calling" in instruction_of(body_of(server))
 
 
-def test_an_answer_beside_calls(ask):
-    """An answer that is given beside calls did not know their results: it is left out, and they are used first."""
+def test_answer_together_with_calls_is_dropped(ask):
+    """A final answer given together with tool calls is dropped, and the calls are returned."""
     with FakeServer(NO_SCHEMA, say("Let me see.", ANSWER, ADDITION)) as server:
         response = ask(connect(server), tools=[CALCULATOR], output_schema=SCHEMA)
     assert shape(response) == ("Let me see.", "tool_calls", ["calculator"])
 
 
-def test_an_answer_beside_calls_that_nobody_offered(ask):
-    """Where no tool is on offer the answer counts, whatever else the model calls."""
+def test_answer_together_with_calls_that_were_not_offered(ask):
+    """A final answer given together with calls is used if the request offers no tools."""
     with FakeServer(NO_SCHEMA, [ADDITION, ANSWER]) as server:
         assert shape(ask(connect(server), output_schema=SCHEMA)) == ('{"sum": 4}', "stop", [])
 
 
-def test_tools_of_that_name(ask):
-    """A tool of the user's that is named final_answer stays what it is; ours takes another name."""
+def test_user_tool_named_final_answer(ask):
+    """A user's tool named final_answer keeps its name, and the answer tool gets another one."""
     own = [ToolSpec(name, "Mine.", CALCULATOR.parameters) for name in ("final_answer", "final_answer_2")]
     with FakeServer(NO_SCHEMA, call("final_answer", expression="1"), call("final_answer_3", sum=4)) as server:
         llm = connect(server)
@@ -187,8 +187,8 @@ def test_tools_of_that_name(ask):
         assert names_of(body_of(server)) == ["final_answer", "final_answer_2", "final_answer_3"]
 
 
-def test_a_server_that_takes_either(ask):
-    """Where a server takes tools or a schema but not both, a tool takes the place of the schema only beside tools."""
+def test_server_that_rejects_tools_with_a_schema(ask):
+    """If a server rejects tools with a schema, the answer tool is used only in requests with tools."""
     with FakeServer(NOT_BOTH, ANSWER, '{"sum": 5}') as server:
         llm = connect(server)
         assert ask(llm, tools=[CALCULATOR], output_schema=SCHEMA).text == '{"sum": 4}'
@@ -204,8 +204,8 @@ def test_a_server_that_takes_either(ask):
     [({}, (IN_INSTRUCTION, AS_TEXT)), ({"tool_calling": "native"}, (IN_INSTRUCTION,))],
     ids=["auto", "native"],
 )
-def test_a_server_that_takes_neither(ask, options, adjustments):
-    """A server that refuses schema and tools is given the schema in the instruction, from then on at once."""
+def test_server_that_rejects_schema_and_tools(ask, options, adjustments):
+    """A server that rejects both schema and tools receives the schema in the instruction from then on."""
     with FakeServer(NO_SCHEMA, NO_TOOLS, '{"sum": 4}', '{"sum": 5}') as server:
         llm = connect(server, **options)
         assert ask(llm, output_schema=SCHEMA).text == '{"sum": 4}'
@@ -253,8 +253,8 @@ def test_other_failures_stay(ask):
     [({"type": "array", "items": {"type": "integer"}}, {}), (SCHEMA, {"tool_choice": "none"})],
     ids=["no object", "calls forbidden"],
 )
-def test_what_no_call_can_give(ask, schema, settings):
-    """A schema that is no object's, or that comes with a ban on calls, goes into the instruction."""
+def test_schema_that_no_call_can_return(ask, schema, settings):
+    """A schema that is not an object, or `tool_choice="none"`, moves the schema to the instruction."""
     with FakeServer(NO_SCHEMA, "[4]") as server:
         assert ask(connect(server), output_schema=schema, **settings).text == "[4]"
         assert "tools" not in body_of(server)
@@ -328,7 +328,7 @@ def test_extracting_by_a_tool(is_awaited):
 
 @pytest.mark.parametrize("refusal", [NO_SCHEMA, NOT_BOTH], ids=["no schema", "not both"])
 def test_an_agent_with_tools_and_a_typed_answer(run_agent, refusal):
-    """An agent uses its tools and answers by a tool that stands nowhere in its history."""
+    """An agent uses its tools and answers through a tool that does not appear in its history."""
     hasty = [ADDITION, call("final_answer", sum=5, words="a guess")]
     with FakeServer(refusal, hasty, call("final_answer", GOOD), call("final_answer", GOOD)) as server:
         agent = Agent("clerk", [calculator_tool], llm=connect(server), output_type=Sum)
@@ -342,8 +342,8 @@ def test_an_agent_with_tools_and_a_typed_answer(run_agent, refusal):
     assert "a guess" not in json.dumps(sent)
 
 
-def test_an_agent_whose_answer_is_wrong(run_agent):
-    """An answer that is not of the type is told to be wrong, whether it comes by the tool or as plain text."""
+def test_agent_reports_an_invalid_answer(run_agent):
+    """The model receives an error for an answer of the wrong type, given as text or as a call."""
     with FakeServer(NO_SCHEMA, "It is four.", call("final_answer", sum=4), call("final_answer", GOOD)) as server:
         agent = Agent("clerk", llm=connect(server), output_type=Sum)
         assert run_agent(agent, "2+2?").output == Sum(4, "it is four")

@@ -103,7 +103,7 @@ def test_schemas_are_refused(case):
 
 @pytest.mark.parametrize("case", NOT_BOTH.values(), ids=NOT_BOTH)
 def test_tools_and_schema_are_refused_together(case):
-    """That a server takes either tools or a schema is told apart from a server that takes no schema at all."""
+    """A refusal of tools with a schema is distinguished from a refusal of the schema alone."""
     assert lesson_of(refusal(case), WITH_BOTH) == "both"
     assert lesson_of(refusal(case), WITH_SCHEMA) is None
 
@@ -125,7 +125,7 @@ def test_other_failures(case):
     ],
 )
 def test_a_parameter_is_refused(parameter, lesson):
-    """A server that says in a field of its own which parameter it does not take need not say more."""
+    """A refusal is recognized by the parameter that the server names in its error."""
     error = Rejected("Extra inputs are not permitted", status=422, parameter=parameter)
     assert lesson_of(error, WITH_BOTH) == lesson
     assert lesson_of(Rejected("Too long", status=400, parameter=parameter), WITH_BOTH) is None
@@ -147,7 +147,7 @@ OF_OTHERS = [
 
 
 def test_one_tool_is_refused():
-    """Of several tools one is refused by its name or number; where it is the only one, whatever is said of tools."""
+    """A refused tool is recognized by its name or index, and any tool error applies to a single tool."""
     own = ToolSpec("final_answer", "", {"type": "object"})
     one, two = Request([], tools=(own,)), Request([], tools=(TOOL, own))
     assert all(is_refused_tool(refusal((400, text)), two, "final_answer") for text in OF_THE_LAST)
@@ -166,8 +166,8 @@ def test_one_tool_is_refused():
         ("Tool call validation failed", False),
     ],
 )
-def test_a_call_is_wanted(text, is_want):
-    """Words where a call was demanded are told apart from a call that is wrong."""
+def test_missing_required_call_is_recognized(text, is_want):
+    """A refusal of text where a call was required is distinguished from a refusal of a call."""
     assert is_want_of_call(Rejected(text, status=400)) is is_want
 
 

@@ -69,27 +69,27 @@ def test_several_arguments(text, value):
         ("[1]", ONE, "[1]"),
     ],
 )
-def test_how_calls_stand_in_the_history(arguments, spec, written):
-    """A call is told with its text alone where that is enough, and as JSON where it is not."""
+def test_how_calls_are_written_in_the_history(arguments, spec, written):
+    """A call is written as its plain text if that is sufficient, and as JSON otherwise."""
     assert input_of(arguments, spec) == written
 
 
 @given(HOSTILE)
 def test_any_input_becomes_arguments(text):
-    """Whatever a model writes as its input, it is arguments or told to be none."""
+    """Any input of a model is converted to a string of arguments."""
     for spec in (ONE, TWO, NONE, None):
         assert isinstance(arguments_of(text, spec), str)
 
 
 @pytest.mark.parametrize("text", ["{" * 50_000, "[" * 50_000, '{"a":' * 50_000, "{'a': " + "9" * 50_000 + "}"])
-def test_input_that_nests_too_deep(text):
-    """An object that nests deeper than Python reads, or has too long a number, is no arguments."""
+def test_input_nested_too_deeply_is_returned_as_text(text):
+    """JSON with too many levels, or with too long a number, is returned as text."""
     assert arguments_of(text, TWO) == text
 
 
 @given(JSON_VALUES)
-def test_json_is_read_as_it_is(value):
-    """What is JSON is not repaired."""
+def test_valid_json_is_parsed_unchanged(value):
+    """Valid JSON is parsed without a repair."""
     assert read_json(json.dumps(value)) == value
 
 

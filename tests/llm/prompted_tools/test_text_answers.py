@@ -41,7 +41,7 @@ ANSWERS = [json.loads(line) for line in (Path(__file__).parent / "answers.jsonl"
 
 
 def read(pieces, *, is_cut=False, is_single=False):
-    """What was read from an answer in pieces, and the events that told it."""
+    """Return the reader of an answer fed in pieces, and the events that it emitted."""
     reader = AnswerReader(TOOLS, is_single=is_single)
     events = [event for piece in pieces for event in reader.feed(piece)]
     return reader, [*events, *reader.finish(is_cut=is_cut)]
@@ -59,17 +59,17 @@ def work(text, *, by_character=False):
 
 
 def told(events, kind):
-    """The text in the events of a kind."""
+    """Return the text of all events of one kind."""
     return "".join(event.text for event in events if isinstance(event, kind))
 
 
 def refuse(name):
-    """What no JSON is."""
+    """Raise an error for a constant that is not JSON."""
     raise ValueError(name)
 
 
 def arguments_in(text):
-    """Arguments as a dictionary, or as they are when they are no JSON."""
+    """Return the arguments as a dictionary, or unchanged if they are not JSON."""
     try:
         return json.loads(text, parse_constant=refuse)
     except ValueError:
@@ -77,7 +77,7 @@ def arguments_in(text):
 
 
 def facts(reader):
-    """What an answer says."""
+    """Return the text, reasoning and calls of an answer."""
     return reader.text, reader.reasoning, reader.calls
 
 
@@ -120,8 +120,8 @@ def test_every_cutting_gives_the_same(words, cuts, is_cut):
 
 
 @given(st.lists(WORDS.filter(lambda word: "`" not in word and "~" not in word), max_size=14))
-def test_no_markup_is_told_as_text(words):
-    """Outside of code, no tag that begins a call is ever told as text."""
+def test_markup_is_never_emitted_as_text(words):
+    """A tag that begins a call is never emitted as text outside of code."""
     answer = "".join(words)
     reader, events = read(answer)
     assert "<TOOL: calculator>" not in told(events, TextDelta)
@@ -131,20 +131,20 @@ def test_no_markup_is_told_as_text(words):
 @given(st.text())
 @example("Hello\u2028\x85 <")
 def test_text_without_markup_passes_unchanged(text):
-    """An answer in which nothing looks like markup is told as it is."""
+    """An answer without markup is returned unchanged."""
     if not any(word in text.lower() for word in ("tool", "result", "think")):
         assert read(text)[0].text == text
 
 
 @pytest.mark.parametrize("text", ["<re\u017fult: x>", "<RE\u017fULT: x>5</RE\u017fULT>", "<thin\u212a>a</thin\u212a>"])
-def test_letters_that_only_fold_to_ours_are_no_markup(text):
-    """A letter that is ours in another case only to Unicode makes no tag: such text is told as it is."""
+def test_unicode_case_folding_does_not_create_tags(text):
+    """A letter that matches a tag's letter only after Unicode case folding does not form a tag."""
     assert read([f"See {text} here"])[0].text == f"See {text} here"
     assert quoted(text) == text
 
 
-def test_text_is_told_at_once():
-    """Text passes with its own delta; only what may become markup waits."""
+def test_text_is_emitted_immediately():
+    """Text is emitted immediately, and only possible markup is buffered."""
     reader = AnswerReader(TOOLS)
     assert reader.feed("Let me") == [TextDelta("Let me")]
     assert reader.feed(" see <b") == [TextDelta(" see <b")]
@@ -197,8 +197,8 @@ HOSTILE = [
 
 
 @pytest.mark.for_each("piece", HOSTILE)
-def test_half_markup_without_end_in_single_characters(piece):
-    """Markup that is begun again and again is no more work for each character, and says the same as in one piece."""
+def test_unfinished_markup_in_single_characters(piece):
+    """Repeated unfinished markup gives the same result character by character as in one piece."""
     for start in ("", "<TOOL: calculator>", "```\n<TOOL: now></TOOL>", "```", "`"):
         answer = start + piece * (2_000 // len(piece))
         assert facts(read(answer)[0]) == facts(read([answer])[0]), start
@@ -236,8 +236,8 @@ LONG = 1_500
         f"{' ' * LONG}\n<think></think> Hi",
     ],
 )
-def test_what_is_very_far_away_does_not_count(answer):
-    """A line or a gap of more than a thousand characters is not waited for, however the answer is cut."""
+def test_very_long_lines_and_gaps(answer):
+    """Lines and gaps over 1,000 characters give the same result however the answer is split."""
     whole = facts(read([answer])[0])
     assert facts(read(answer)[0]) == whole
     assert facts(read([answer[:700], answer[700:1400], answer[1400:]])[0]) == whole
@@ -270,8 +270,8 @@ def test_blanks_between_thoughts_and_nothing_are_left_out():
         ("[" * 10_000, []),
     ],
 )
-def test_calls_that_a_server_could_not_take(text, calls):
-    """What a model wrote is read as calls in every way that models write them, if it is nothing but calls."""
+def test_calls_in_a_rejected_generation(text, calls):
+    """A rejected generation that contains only calls is parsed in every known format."""
     assert [(call.name, call.arguments) for call in attempted_calls(text)] == calls
 
 

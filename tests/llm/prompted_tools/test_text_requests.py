@@ -35,7 +35,7 @@ SUM = ToolCall("a", "calculator", '{"expression": "1+1"}')
 
 
 def told(*messages, tools=TOOLS, instruction="", **settings):
-    """A request told as text."""
+    """Return a request with its tools converted to text."""
     return tools_as_text(Request(messages, instruction, tools, settings=settings))
 
 
@@ -64,8 +64,8 @@ def test_the_instruction_describes_the_tools():
         ({"tool_choice": "none"}, "Tools cannot be used now"),
     ],
 )
-def test_what_is_chosen_is_said(settings, said):
-    """Settings that only make sense beside tools are said in the instruction, and not sent."""
+def test_tool_settings_are_described_in_the_instruction(settings, said):
+    """Tool settings are described in the instruction, and are not sent."""
     request = told(UserMessage("Hi"), **settings)
     assert said in request.instruction
     assert settings.keys().isdisjoint(request.settings)
@@ -85,8 +85,8 @@ def test_the_server_is_asked_to_stop(stop, sent):
     assert told(UserMessage("Hi"), stop=stop, temperature=0).settings == {"stop": sent, "temperature": 0}
 
 
-def test_the_history_is_told_in_turns():
-    """Calls are told as the model would write them, results as what a user says; the roles alternate."""
+def test_history_alternates_between_roles():
+    """Calls are sent as assistant text and results as user text, with alternating roles."""
     picture = Image("https://x.example/a.png")
     request = told(
         SystemMessage("Be brief"),
@@ -115,8 +115,8 @@ HOSTILE = st.text() | st.lists(st.sampled_from(PIECES)).map("".join)
 
 
 @given(HOSTILE)
-def test_no_output_of_a_tool_is_markup(text):
-    """What a tool gives can neither end its result, nor pretend to be another, nor be a call when it is repeated."""
+def test_tool_output_contains_no_markup(text):
+    """A tool's output cannot end its result, imitate another result, or contain a call."""
     (message,) = told(ToolMessage("a", "now", text)).messages
     inside = message.content.removeprefix("<RESULT: now>\n").removesuffix("\n</RESULT>")
     assert not has_markup(inside)
@@ -127,8 +127,8 @@ def test_no_output_of_a_tool_is_markup(text):
 
 
 @given(HOSTILE)
-def test_nothing_a_user_says_is_markup(text):
-    """Only results are markup in what is said to the model, so that pasted text is none."""
+def test_user_messages_contain_no_markup(text):
+    """Markup in user messages is escaped, so that pasted text is not interpreted."""
     for content in (text, (text,)):
         (message,) = told(UserMessage(content)).messages
         assert not has_markup("".join(message.content))
@@ -144,8 +144,8 @@ def test_nothing_a_user_says_is_markup(text):
     ],
     ids=["none", "tools", "a call", "a result"],
 )
-def test_what_needs_to_be_told_as_text(request_, expected):
-    """Only requests with tools, calls or results need to be told otherwise."""
+def test_requests_that_need_a_conversion_to_text(request_, expected):
+    """Only requests with tools, calls or results need a conversion to text."""
     assert has_tools(request_) is expected
 
 

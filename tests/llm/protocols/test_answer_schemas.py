@@ -66,8 +66,8 @@ SCHEMAS = {
 
 
 @pytest.mark.for_each(("schema", "told"), SCHEMAS.values(), ids=SCHEMAS)
-def test_what_cannot_be_enforced_is_told_in_words(schema, told):
-    """Objects are closed, what the grammar does not know is in the description, and the given schema stays."""
+def test_unsupported_keywords_move_to_the_description(schema, told):
+    """Objects are closed, unsupported keywords move to the description, and the input is not modified."""
     given = repr(schema)
     assert constrained(schema) == told
     assert repr(schema) == given
@@ -88,7 +88,7 @@ class Note(BaseModel):
 
 
 def shape_of(schema):
-    """A schema without its words, which are told otherwise, and without types beside choices."""
+    """Return a schema without its descriptions and titles."""
     if isinstance(schema, list):
         return [shape_of(each) for each in schema]
     if not isinstance(schema, dict):
@@ -125,8 +125,8 @@ ROOTS = {
 
 
 @pytest.mark.parametrize(("schema", "sent", "description"), ROOTS.values(), ids=ROOTS)
-def test_what_a_tool_takes_is_an_object(schema, sent, description):
-    """At its root the schema of a tool is an object and no choice, which is refused there, and told in words."""
+def test_tool_schema_is_an_object_at_its_root(schema, sent, description):
+    """A tool's schema is sent as an object without a choice at its root, which is described in text."""
     request = Request([UserMessage("Hi")], "Go", tools=(ToolSpec("f", "F", schema),))
     (tool,) = AnthropicMessages().encode(request, "m", strict=False)["tools"]
     assert tool == {"name": "f", "description": description, "input_schema": sent}

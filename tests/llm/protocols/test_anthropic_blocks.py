@@ -87,32 +87,32 @@ TURNS = {
 
 
 @pytest.mark.for_each(("messages", "expected"), TURNS.values(), ids=TURNS)
-def test_turns_alternate_and_say_something(messages, expected):
-    """What stands in a row is said at once, blanks are left out, and a user speaks first."""
+def test_turns_alternate_and_begin_with_the_user(messages, expected):
+    """Consecutive messages are merged, blank ones are dropped, and the first turn is the user's."""
     assert turns_of(*messages) == expected
 
 
-def test_orders_at_the_beginning_belong_to_the_instruction():
-    """Standing orders before anybody speaks stand at the top, behind the instruction."""
+def test_leading_system_messages_join_the_instruction():
+    """System messages before the first user message are appended to the instruction."""
     request = Request([SystemMessage("One"), SystemMessage("Two"), UserMessage("Hi")], "Be brief")
     body = AnthropicMessages().encode(request, "m", strict=False)
     assert (body["system"], body["messages"]) == ("Be brief\n\nOne\n\nTwo", turns_of(UserMessage("Hi")))
 
 
 @pytest.mark.parametrize("blocks", [[THOUGHT, text("Hi"), use("a")], [HIDDEN, SEARCH, text("Hi"), use("a", caller={})]])
-def test_blocks_go_back_as_they_came(blocks):
-    """The blocks of an answer are sent back as they came, also of types that nobody here knows."""
+def test_blocks_are_sent_back_unchanged(blocks):
+    """The blocks of an answer are sent back unchanged, even if their type is unknown."""
     response = AnthropicMessages().decode({"content": blocks})
     assert turns_of(UserMessage("Hi"), response.message)[1]["content"] == blocks
 
 
-def test_blocks_that_say_no_more_are_not_kept():
-    """Text and calls are all that most answers have; such are not kept twice."""
+def test_plain_blocks_are_not_stored():
+    """Blocks that contain only text and calls are not stored a second time."""
     assert AnthropicMessages().decode({"content": [{**text("Hi"), "citations": None}, use("a")]}).message.extra == {}
 
 
-def test_calls_go_back_with_the_ids_and_arguments_that_they_have_now():
-    """Where two calls came under one id, the blocks are sent back with the ids that tell them apart."""
+def test_calls_with_duplicate_ids_are_sent_back_with_new_ids():
+    """Calls with the same id are sent back with distinct ids."""
     response = AnthropicMessages().decode({"content": [THOUGHT, use("a"), use("a")]})
     sent = turns_of(UserMessage("Hi"), response.message)[1]["content"]
     assert [block["id"] for block in sent[1:]] == ["a", "a_2"]
@@ -126,8 +126,8 @@ def test_calls_go_back_with_the_ids_and_arguments_that_they_have_now():
         AssistantMessage("Hi", extra={BLOCKS: (THOUGHT, text("Hi"), use("a"))}),
     ],
 )
-def test_blocks_that_say_something_else_do_not_go_back(changed):
-    """When a message was changed since, it is sent as it is now, without the blocks that it came as."""
+def test_blocks_of_a_changed_message_are_not_sent(changed):
+    """A message that was changed is sent with its new content, without its original blocks."""
     sent = turns_of(UserMessage("?"), changed)[1]["content"]
     assert sent[0] == text(changed.text)
     assert THOUGHT not in sent
@@ -140,8 +140,8 @@ def test_empty_texts_among_the_blocks_are_left_out():
 
 
 @given(st.lists(st.text(max_size=4), min_size=1, max_size=4, unique=True))
-def test_ids_are_sendable_and_stay_apart(ids):
-    """Whatever another provider calls its calls, ids are of the characters that are taken, and no two become one."""
+def test_call_ids_are_valid_and_unique(ids):
+    """Call ids are sent with valid characters only, and remain unique."""
     sent = [block_of(ToolMessage(call_id, "f", "1"))["tool_use_id"] for call_id in ids]
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]+", each) for each in sent)
     assert len(set(sent)) == len(ids)
@@ -151,7 +151,7 @@ def test_ids_are_sendable_and_stay_apart(ids):
 
 @pytest.mark.parametrize("arguments", ["", "{", "[1]", '"x"', '{"a": "\\ud83d"}', '{"a": NaN}'])
 def test_arguments_are_always_an_object(arguments):
-    """What a call is made with is sent as an object that can be encoded, whatever a model wrote."""
+    """The arguments of a call are sent as a valid JSON object, whatever the model wrote."""
     block = block_of(AssistantMessage("", (ToolCall("a", "f", arguments),)))
     assert isinstance(block["input"], dict)
     assert written({"messages": [block]}).decode()
@@ -168,8 +168,8 @@ RESULTS = {
 
 
 @pytest.mark.parametrize(("said", "content", "is_error"), RESULTS.values(), ids=RESULTS)
-def test_results_say_whether_they_are_failures(said, content, is_error):
-    """A result is its text; what came to nothing is marked, what a tool itself says of an error is not."""
+def test_only_failed_results_are_marked_as_errors(said, content, is_error):
+    """Only failed tool calls are marked as errors, and error text returned by a tool is not."""
     block = block_of(ToolMessage("a", "f", said))
     assert (block.get("content"), block.get("is_error", False)) == (content, is_error)
 
@@ -236,7 +236,7 @@ SAYINGS = st.lists(
 
 @given(SAYINGS)
 def test_any_conversation_can_be_sent(messages):
-    """Turns alternate, begin with a user, none is empty, and what is put together from pieces is the same JSON."""
+    """Turns alternate, start with the user, are never empty, and match their JSON encoding."""
     turns = turns_of(*messages)
     assert [turn["role"] for turn in turns] == [("user", "assistant")[at % 2] for at in range(len(turns))]
     assert all(turn["content"] for turn in turns)
@@ -244,8 +244,8 @@ def test_any_conversation_can_be_sent(messages):
     assert json.loads(written({"messages": turns})) == {"messages": json.loads(json.dumps(turns))}
 
 
-def test_what_was_sent_before_is_not_encoded_again():
-    """Messages that were sent before are put into their turns without being encoded anew."""
+def test_sent_messages_are_not_encoded_again():
+    """Messages that were sent before are not encoded again."""
     before = EncodingCache()
     history = [UserMessage("Hi"), AssistantMessage("", (ToolCall("a", "f", ""),)), ToolMessage("a", "f", "1")]
     turns_of(*history, before=before)

@@ -11,7 +11,7 @@ CALL = AssistantMessage("", (ToolCall("a", "f", ""),))
 
 
 def marks_of(*messages, instruction="", tools=(), **settings):
-    """Where the marks of a request stand: the number of its tools and turns, each with its last block."""
+    """Return the positions of a request's cache marks: system, tools, and the blocks of turns."""
     body = AnthropicMessages().encode(Request(messages, instruction, tools, settings=settings), "m", strict=False)
     system = body.get("system", "")
     places = ["system" for block in system if isinstance(block, dict) and "cache_control" in block]

@@ -35,7 +35,7 @@ def answered(*blocks, reason="end_turn", **fields):
 
 
 def body(*messages, before=None, **settings):
-    """What is sent for a conversation."""
+    """Return the request body for a conversation."""
     settings = {"cache_control": False, **settings}
     return AnthropicMessages().encode(Request(messages, settings=settings), "m", strict=False, before=before)
 
@@ -66,7 +66,7 @@ ANSWERS = {
 
 @pytest.mark.parametrize(("blocks", "said"), ANSWERS.values(), ids=ANSWERS)
 def test_what_a_server_has_done_goes_back_as_it_came(blocks, said):
-    """The text of the answer is whole, and every block goes back where it stood, with all its fields."""
+    """The answer's text is complete, and every block is sent back at its position with all its fields."""
     message = answered(*blocks)
     assert (message.text, message.tool_calls) == (said, ())
     assert back(message, UserMessage("And now?")) == blocks
@@ -85,15 +85,15 @@ def test_a_call_whose_result_never_came_is_not_sent_back(blocks, kept, reason):
     assert back(answered(*blocks, reason=reason)) == kept
 
 
-def test_code_that_waits_for_a_call_goes_back_with_its_machine():
-    """Code that calls a tool of ours goes back as it stands, with the caller and the id of the machine it runs on."""
+def test_code_that_calls_a_tool_is_sent_back_with_its_container():
+    """Code that calls a client tool is sent back unchanged, with its caller and container id."""
     message = answered(CODE, CALL, reason="tool_use", container={"id": "c", "expires_at": "2026-11-24T02:00:00Z"})
     sent = body(UserMessage("Hi"), message, ToolMessage("a", "f", "1"))
     assert (sent["container"], sent["messages"][1]["content"]) == ("c", [CODE, CALL])
 
 
-def test_a_machine_is_wanted_as_long_as_the_answer_lasts():
-    """Where a person speaks next, or nobody has, no machine is named: it may be gone by then."""
+def test_container_is_sent_only_while_the_answer_continues():
+    """No container is sent after a new user message or for a history without an answer."""
     message = answered(CODE, reason="pause_turn", container={"id": "c"})
     assert body(UserMessage("Hi"), message)["container"] == "c"
     assert "container" not in body(UserMessage("Hi"), message, UserMessage("And now?"))
@@ -101,8 +101,8 @@ def test_a_machine_is_wanted_as_long_as_the_answer_lasts():
     assert "container" not in body()
 
 
-def test_what_is_said_of_the_machine_counts():
-    """A setting for the machine is sent beside its id, or in the place of it."""
+def test_container_setting_is_merged_or_replaces_the_id():
+    """A container setting is merged with the container id, or replaces it."""
     said = (
         UserMessage("Hi"),
         answered(CODE, CALL, reason="tool_use", container={"id": "c"}),
@@ -112,16 +112,16 @@ def test_what_is_said_of_the_machine_counts():
     assert body(*said, container="d")["container"] == "d"
 
 
-def test_another_server_knows_nothing_of_the_machine():
-    """What one server keeps for itself is named to no other."""
+def test_container_is_not_sent_to_another_server():
+    """A server's container and blocks are not sent to another server."""
     message = answered(CODE, CALL, reason="tool_use", container={"id": "c"})
     sent = body(UserMessage("Hi"), message, ToolMessage("a", "f", "1"), before=EncodingCache(without_extra))
     assert "container" not in sent
     assert [block["type"] for block in sent["messages"][1]["content"]] == ["tool_use"]
 
 
-def test_a_machine_is_known_by_its_id():
-    """Only what a block cannot say is kept of an answer."""
+def test_container_is_stored_by_its_id():
+    """An answer stores its container id, and its blocks only if they contain more than text."""
     assert answered(text("Hi"), container={"id": "c"}).extra == {CONTAINER: "c"}
     assert answered(text("Hi"), container=None).extra == answered(text("Hi"), container={}).extra == {}
     assert BLOCKS in answered(SEARCH, FOUND, container=None).extra

@@ -111,8 +111,8 @@ def test_a_message_of_the_history_is_read_without_an_answer_around_it():
     assert [call.id for call in message.tool_calls] == ["call_1", "call_2"]
 
 
-def test_an_answer_that_ends_with_all_of_it_is_told_once():
-    """A call that was streamed without an id is the one that the last chunk tells whole, with an id."""
+def test_complete_message_in_the_last_chunk_is_not_repeated():
+    """A call streamed without an id is merged with the complete call of the last chunk."""
     reader = ChatReader()
     function = {"name": "f", "arguments": "{}"}
     list(reader.feed({"choices": [{"delta": {"reasoning_content": "Hm", "tool_calls": [{"function": function}]}}]}))
@@ -133,8 +133,8 @@ def test_a_name_that_is_repeated_very_often():
 
 
 @pytest.mark.parametrize("told_apart_by", ["index", "id", None])
-def test_each_of_many_calls_finds_its_pieces(told_apart_by):
-    """Twenty thousand calls in two pieces each are told apart; no piece looks through all the calls before it."""
+def test_pieces_of_many_calls_are_assigned_to_their_calls(told_apart_by):
+    """The pieces of 20,000 calls are assigned to their calls in linear time."""
     reader, count = ChatReader(), 20_000
     for number in range(count):
         part = {} if told_apart_by is None else {told_apart_by: number if told_apart_by == "index" else f"c{number}"}
@@ -163,8 +163,8 @@ def test_an_error_behind_an_answer_takes_nothing_away(reason, behind):
 
 @pytest.mark.for_each("reason", ["error", "content_filter", "content_filter: VIOLENCE", "abort", None, ""])
 @pytest.mark.for_each(("told", "kind"), [(LIMIT, Rejected), (AWAY, Unreachable)])
-def test_an_error_of_an_answer_that_came_to_nothing_says_why(reason, told, kind):
-    """Where the answer has not ended, or not well, the error behind it is what there is to tell."""
+def test_error_after_an_incomplete_answer_is_raised(reason, told, kind):
+    """An error after an incomplete or failed answer is raised with its own message."""
     reader = ChatReader()
     list(reader.feed({"choices": [{"delta": {"content": "Hi"}, "finish_reason": reason}]}))
     with pytest.raises(kind, match=told["error"]["message"]):
@@ -206,8 +206,8 @@ def ended(finish_reason, native, content=None, *, streamed):
         ("refusal", None, "Hel", Rejected, "content filter"),
     ],
 )
-def test_what_the_provider_behind_a_router_says_of_a_failure(streamed, finish_reason, native, content, kind, told):
-    """An answer that a router calls an error, or that is empty, is told by what the provider behind it says."""
+def test_upstream_error_of_a_failed_answer_is_raised(streamed, finish_reason, native, content, kind, told):
+    """An empty or failed answer from a router raises an error based on the upstream finish reason."""
     with pytest.raises(kind, match=told):
         ended(finish_reason, native, content, streamed=streamed)
 
@@ -216,6 +216,6 @@ def test_what_the_provider_behind_a_router_says_of_a_failure(streamed, finish_re
 @pytest.mark.for_each(
     ("native", "content"), [("STOP", "Hi"), ("completed", ""), ("end_turn", "Hi"), ("error", "Hi"), ("SAFETY", "Hi")]
 )
-def test_what_the_provider_behind_a_router_says_of_an_answer(streamed, native, content):
-    """An answer that a router lets stand is one, however the provider behind it ended it."""
+def test_upstream_finish_reason_of_a_complete_answer_is_ignored(streamed, native, content):
+    """An answer that the router marks as complete is returned, whatever the upstream finish reason."""
     assert ended("stop", native, content, streamed=streamed).text == content

@@ -8,7 +8,7 @@ from agentkit.llm.protocols.chat_completions import CallsInPieces, calls_in, rea
 
 
 def piece(arguments=None, name=None, call_id=None, index=None):
-    """A piece of a call that has only what is given."""
+    """Return a piece of a call with only the given fields."""
     function = {key: value for key, value in {"name": name, "arguments": arguments}.items() if value is not None}
     return {**{key: value for key, value in {"id": call_id, "index": index}.items() if value is not None}, **function}
 
@@ -50,20 +50,20 @@ PIECES = {
 
 
 @pytest.mark.for_each(("pieces", "expected"), PIECES.values(), ids=PIECES)
-def test_pieces_make_each_call_once(pieces, expected):
-    """Whatever tells pieces apart, each call that a model made is made, and none twice."""
+def test_each_call_is_assembled_once(pieces, expected):
+    """Each call is assembled exactly once, however its pieces are identified."""
     assert read(*pieces) == expected
 
 
 @pytest.mark.parametrize("older", [{"function_call": {"name": "f"}}, {"tool_calls": {"function": {"name": "f"}}}])
-def test_one_call_may_stand_alone(older):
-    """A call in the older form, or outside of a list, is a call."""
+def test_legacy_call_is_parsed(older):
+    """A call in the legacy format, or outside of a list, is parsed as a call."""
     (found,) = calls_in(older)
     assert read_call(found).name == "f"
 
 
-def test_arguments_are_kept_as_they_were_written():
-    """A call is told as it was written, to the last blank."""
+def test_arguments_preserve_their_original_text():
+    """The arguments of a call preserve their original text and whitespace."""
     written = json.dumps({"x": [1, {"y": "é"}]}, indent=1, ensure_ascii=False)
     assert read(*(piece(letter, "f" if not place else None, index=0) for place, letter in enumerate(written))) == [
         ("f", written)

@@ -102,8 +102,8 @@ def test_files_in_the_result_of_a_tool():
         {"role": "user", "content": [7]},
     ],
 )
-def test_what_cannot_be_sent_is_refused(message):
-    """A role or a part that is not understood is refused, not dropped in silence."""
+def test_unknown_role_or_part_raises_value_error(message):
+    """An unknown role or content part raises ValueError."""
     with pytest.raises(
         ValueError,
         match=r"The role of a message must be|The type of a message part must be|A file in "
@@ -113,20 +113,20 @@ def test_what_cannot_be_sent_is_refused(message):
 
 
 @pytest.mark.parametrize("entry", ["Hi", None, 7, ["Hi"]])
-def test_what_is_no_message_is_refused(entry):
-    """A list of something else than messages is refused."""
+def test_list_of_non_messages_raises_type_error(entry):
+    """A list of anything other than messages raises TypeError."""
     with pytest.raises(TypeError, match="A message must be a dictionary or one of agentkit's message classes"):
         typed_messages([entry])
 
 
-def test_what_is_no_list_is_refused():
-    """Something else than a text or a list of messages is refused, with what it may be."""
+def test_invalid_messages_argument_raises_type_error():
+    """A value that is neither a string nor a list of messages raises TypeError."""
     with pytest.raises(TypeError, match="Messages must be a string, or a list of messages or dictionaries, not int"):
         typed_messages(5)
 
 
-def test_what_was_said_before_is_the_same_message():
-    """A dictionary of role and text that says what another one said is read as the very message made of that one."""
+def test_equal_dictionaries_return_the_same_message():
+    """Equal dictionaries of role and text are converted to the same message object."""
     rereading = Rereading()
     question, reply = {"role": "user", "content": "How much?"}, {"role": "assistant", "content": "17."}
     first = typed_messages([question, reply], rereading.read)
@@ -143,8 +143,8 @@ def test_what_was_said_before_is_the_same_message():
         {"role": "tool", "content": "17", "tool_call_id": "c1"},
     ],
 )
-def test_what_may_change_inside_is_read_anew(entry):
-    """A dictionary that holds more than role and text is read each time as it is then."""
+def test_dictionary_with_other_fields_is_converted_again(entry):
+    """A dictionary with more than role and text is converted again each time."""
     rereading = Rereading()
     (first,), (again,) = typed_messages(entry, rereading.read), typed_messages(entry, rereading.read)
     assert first == again
@@ -152,15 +152,15 @@ def test_what_may_change_inside_is_read_anew(entry):
 
 
 def test_a_changed_dictionary_is_another_message():
-    """A dictionary may be changed between two requests: what it says now is sent."""
+    """A dictionary that is changed between two requests is sent with its new content."""
     rereading, entry = Rereading(), {"role": "user", "content": "one"}
     first = typed_messages(entry, rereading.read)
     entry["content"] = "two"
     assert (first, typed_messages(entry, rereading.read)) == ((UserMessage("one"),), (UserMessage("two"),))
 
 
-def test_what_was_said_before_is_not_kept_for_ever():
-    """Once they take too much room, all messages are let go."""
+def test_cached_messages_are_evicted():
+    """All cached messages are evicted when they exceed the size limit."""
     rereading, entry = Rereading(), {"role": "user", "content": "How much?"}
     first = rereading.read(entry)
     assert rereading.read(entry) is first
@@ -169,8 +169,8 @@ def test_what_was_said_before_is_not_kept_for_ever():
     assert rereading.read(entry) is not first
 
 
-def test_a_role_that_is_unknown_is_refused_while_rereading():
-    """What cannot be sent is refused each time, and nothing is kept of it."""
+def test_unknown_role_is_rejected_on_each_call():
+    """An unknown role is rejected on each call, and nothing is cached."""
     rereading = Rereading()
     for _ in range(2):
         with pytest.raises(ValueError, match="The role of a message must be"):
@@ -218,8 +218,8 @@ def test_histories_of_other_protocols_are_read(history):
     assert list(typed_messages(history)) == DONE
 
 
-def test_items_of_responses_are_read():
-    """Items of the Responses protocol are messages, calls and results; reasoning is left out."""
+def test_responses_items_are_converted():
+    """Responses items are converted to messages, calls and results, and reasoning is dropped."""
     items = [
         {"role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
         {"type": "reasoning", "id": "rs_1", "summary": []},

@@ -67,7 +67,7 @@ def test_the_schema_of_an_answer(strict):
     ],
 )
 def test_answers_in_the_history(message, sent):
-    """An answer is sent back with the provider's own fields, its reasoning only beside tool calls."""
+    """An answer is sent back with the provider's own fields, and with its reasoning only if it has calls."""
     encoded = encode_message(message)
     calls = encoded.pop("tool_calls", [])
     assert encoded == {"role": "assistant", **sent}
@@ -75,7 +75,7 @@ def test_answers_in_the_history(message, sent):
 
 
 def test_calls_in_the_history():
-    """A tool call is sent back with valid arguments and what its provider put beside it."""
+    """A tool call is sent back with valid arguments and the provider's extra fields."""
     broken = ToolCall("b", "g", "{")
     first, second = encode_message(AssistantMessage("", (CALL, broken)))["tool_calls"]
     assert first == {

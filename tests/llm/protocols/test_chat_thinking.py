@@ -14,7 +14,7 @@ def thought(text, **more):
 
 
 def whole(content, **more):
-    """The message of an answer that came at once."""
+    """Return the message of an answer that is not streamed."""
     return decode_answer({"choices": [{"message": {"content": content, **more}}]}).message
 
 
@@ -59,13 +59,13 @@ HIDDEN = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm.
         ),
     ],
 )
-def test_thoughts_in_a_content_go_back_beside_calls(message, content):
-    """Thoughts that stand in the content of an answer go back in it where it calls tools, and nowhere else."""
+def test_thinking_parts_are_sent_back_with_calls(message, content):
+    """Thinking parts in the content are sent back only if the answer calls tools."""
     assert encode_message(message)["content"] == content
 
 
-def test_the_text_is_that_of_the_message():
-    """What stands behind the thoughts is what the message says now."""
+def test_sent_text_is_that_of_the_message():
+    """The text after the thinking parts is the current text of the message."""
     message = AssistantMessage("Now.", (ToolCall("c", "f", "{}"),), extra={"content": [thought("Hm.")]})
     assert encode_message(message)["content"] == [thought("Hm."), {"type": "text", "text": "Now."}]
 
@@ -82,13 +82,13 @@ def test_the_text_is_that_of_the_message():
         ([{"thinking": [{"thinking": [1]}]}], [{"thinking": [{"thinking": [2]}]}], [{"thinking": [{"thinking": [2]}]}]),
     ],
 )
-def test_pieces_of_one_thought_are_one(old, new, both):
-    """What goes on with a thought is joined to it, to the depth that thoughts have."""
+def test_pieces_of_a_thought_are_joined(old, new, both):
+    """Consecutive pieces of a thought are joined, up to the nesting depth of thoughts."""
     assert joined(old, new) == both
 
 
 def sent(settings, message):
-    """The answer in a conversation as it is sent with these settings."""
+    """Return an answer in a conversation as it is sent with the given settings."""
     request = Request([UserMessage("Hi"), message, UserMessage("And?")], settings=settings)
     return ChatCompletions().encode(request, "m", strict=False)["messages"][1]
 
@@ -105,8 +105,8 @@ THOUGHT_ALOUD = AssistantMessage("Hello", extra={"reasoning_content": "Hm.", "ch
         {"preserve_thinking": True},
     ],
 )
-def test_thoughts_go_back_to_a_server_that_is_to_read_them(settings):
-    """Who asks a server to read the thoughts of all answers has them sent, in whatever form they came."""
+def test_thoughts_are_sent_back_if_the_settings_preserve_them(settings):
+    """Settings that preserve thinking send the thoughts of all answers back, in their original form."""
     assert sent(settings, THOUGHT_ALOUD) == {"role": "assistant", "content": "Hello", "reasoning_content": "Hm."}
     assert sent(settings, whole([thought("Hm."), SAID]))["content"] == [thought("Hm."), SAID]
     assert sent(settings, AssistantMessage())["content"] == ""
@@ -122,7 +122,7 @@ def test_thoughts_go_back_to_a_server_that_is_to_read_them(settings):
         {"chat_template_kwargs": {"preserve_thinking": False}},
     ],
 )
-def test_thoughts_stay_where_nobody_reads_them(settings):
-    """Where nobody asks for them, the thoughts of an answer without calls are not sent back."""
+def test_thoughts_are_not_sent_back_by_default(settings):
+    """The thoughts of answers without calls are not sent back unless the settings ask for it."""
     assert sent(settings, THOUGHT_ALOUD) == {"role": "assistant", "content": "Hello"}
     assert sent(settings, whole([thought("Hm."), SAID]))["content"] == "Let me see."

@@ -83,8 +83,8 @@ def test_status_and_code_make_the_kind(status, code, kind):
         ({"base_resp": {"status_code": 2013, "status_msg": "Boom"}}, "Boom", None, None),
     ],
 )
-def test_bodies_of_every_shape(body, message, code, parameter):
-    """An error body is understood whatever its shape, and told in the server's words."""
+def test_error_bodies_of_any_shape(body, message, code, parameter):
+    """An error body of any shape is parsed and reported with the server's message."""
     error = failure(body, status=400)
     assert str(error) == f"The provider answered 400: {message}"
     assert (error.status, error.code, error.parameter) == (400, code, parameter)
@@ -102,8 +102,8 @@ def test_bodies_of_every_shape(body, message, code, parameter):
         (None, "Boom"),
     ],
 )
-def test_a_router_tells_what_the_provider_behind_it_said(raw, message):
-    """The words of the provider behind a router follow the router's own, which explain nothing."""
+def test_router_error_contains_the_upstream_message(raw, message):
+    """The upstream provider's message follows the router's own message."""
     error = failure({"error": {"message": "Boom", "code": 400, "metadata": {"raw": raw}}}, status=400)
     assert str(error) == f"The provider answered 400: {message}"
 
@@ -150,8 +150,8 @@ def test_an_error_inside_a_success_has_the_status_that_it_names(fields, status, 
 
 
 @pytest.mark.parametrize("written", ['{"name": "f", "arguments": {"x": 1}}', "<function=f>{}</function>"])
-def test_what_a_model_wrote_is_told_where_it_is_no_call(written):
-    """A server that could not read a call says what stood there, and that has no part in what kind of error it is."""
+def test_rejected_call_text_is_quoted_in_the_error(written):
+    """The rejected text of a call is quoted in the error and does not affect its class."""
     fields = {"message": "Failed to call a function.", "code": "tool_use_failed"}
     error = failure({"error": {**fields, "failed_generation": f"{written} invalid API key"}}, status=400)
     assert str(error) == f"The provider answered 400: Failed to call a function: {written} invalid API key"
@@ -165,15 +165,15 @@ def test_a_rate_limit_keeps_its_facts():
     assert (error.status, error.code, error.parameter, error.retry_after_seconds) == (429, "c", "p", 3)
 
 
-def test_googles_reasons_count():
-    """The reason that Google gives beside a vague status makes the kind."""
+def test_google_reason_determines_the_error_class():
+    """The reason that Google adds to a generic status determines the error class."""
     details = [{"@type": "x"}, "?", {"reason": "API_KEY_INVALID"}]
     assert type(failure([{"error": {"message": "No", "details": details}}], status=400)) is Unauthorized
 
 
 @pytest.mark.parametrize("field", ["message", "detail", "failed_generation"])
-def test_the_end_of_a_huge_text_is_not_looked_at(field):
-    """What stands behind thirty thousand characters decides nothing, and is not looked through."""
+def test_end_of_a_long_error_is_ignored(field):
+    """Text after the first 30,000 characters of an error body does not affect the error class."""
     error = failure({"error": {field: "x" * 40_000 + " rate limit reached, incorrect api key provided"}})
     assert type(error) is Rejected
     assert not error.written
@@ -213,13 +213,13 @@ def test_errors_inside_a_success(data):
         {"base_resp": {"status_code": 0, "status_msg": ""}, "choices": []},
     ],
 )
-def test_answers_are_no_errors(data):
-    """What carries an answer is no error, and neither is what says nothing."""
+def test_bodies_without_an_error(data):
+    """A body with an answer, or without any content, raises no error."""
     assert raise_error_inside(data) is None
 
 
-def test_what_is_said_of_other_answers():
-    """The errors for pages and cut streams say what was seen and what to do."""
+def test_errors_describe_the_received_response():
+    """Errors for web pages and truncated streams describe what was received."""
     assert "'<html> Hi' " not in str(not_compatible("<html>\n  Hi"))
     assert "'<html> Hi'" in str(not_compatible("<html>\n  Hi"))
     assert isinstance(cut_short(5), BadResponse)
@@ -285,8 +285,8 @@ def test_json_objects_are_read(text):
 
 
 @pytest.mark.for_each("text", ["", "Hi", "<html>", "{", "[", "[1]", "1", "null", '"Hi"', "[" * 50_000, "9" * 10_000])
-def test_what_is_no_json_object(text):
-    """Anything else is an error that says what it is."""
+def test_invalid_json_object_raises_model_error(text):
+    """A body that is not a JSON object raises an error that describes it."""
     with pytest.raises(ModelError):
         json_object(text)
 

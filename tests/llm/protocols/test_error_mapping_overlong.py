@@ -13,7 +13,7 @@ NO_PROVIDER = {"metadata": {"provider_name": None}}
 
 
 def said(message, **fields):
-    """An error body with this text."""
+    """Return an error body with this message."""
     return {"error": {"message": message, **fields}}
 
 

@@ -225,7 +225,7 @@ CHUNK = {"candidates": [{"content": {"parts": [{"text": "Hi"}]}}], "usageMetadat
 
 
 def test_a_search_that_grounds_an_answer():
-    """Pages that Google's search found are reported as the use of a hosted tool; unknown parts are kept."""
+    """Pages found by Google Search are reported as a hosted tool use, and unknown parts are preserved."""
     web = {"web": {"uri": "https://x.example", "title": "X"}}
     content = {"parts": [{"text": "Hi"}, {"inlineData": {"data": "x"}}, {"text": "", "thoughtSignature": "s"}]}
     grounding = {"webSearchQueries": ["x"], "groundingChunks": [web]}
@@ -249,7 +249,7 @@ def test_a_search_that_grounds_an_answer():
     ],
 )
 def test_what_is_no_answer(data, error, words):
-    """A filtered, failed or missing answer is an error that gives the reason."""
+    """A filtered, failed or missing answer raises an error with the reason."""
     with pytest.raises(error, match=words):
         WIRE.decode(data)
 
@@ -291,8 +291,8 @@ def test_a_passing_fault_is_retried(ask):
         assert ask(llm_at(server)).text == "ok"
 
 
-def test_a_setting_that_is_refused_is_left_out():
-    """A refused setting of the generation is left out from then on."""
+def test_refused_setting_is_dropped():
+    """A refused generation setting is dropped from later requests."""
     refusal = fail(
         400, "Invalid JSON payload received. Unknown name \"seed\" at 'generation_config': Cannot find field."
     )

@@ -66,15 +66,15 @@ DONE = {
 
 @pytest.mark.for_each("item", DONE.values(), ids=DONE)
 def test_what_a_server_has_done_goes_back_as_it_came(item):
-    """The text of the answer is whole, nothing is a call of ours, and each item goes back where it stood."""
+    """The text is complete, no item is a tool call, and each item is sent back at its position."""
     output = [THOUGHT, COMMENT, item, CITED]
     response = decode_answer({"output": output, "status": "completed"})
     assert (response.text, response.tool_calls, response.finish_reason) == ("I look.\n\nParis", (), "stop")
     assert sent(UserMessage("Hi"), response.message, UserMessage("And now?"))[1:-1] == output
 
 
-def test_results_that_a_program_waits_for_say_which():
-    """What came of a call that a server's program made names the program, as its call does; others name nobody."""
+def test_results_name_the_program_that_called():
+    """The result of a call made by a server's program names that program, and other results name none."""
     program = {"type": "program", "id": "p", "call_id": "p", "code": "await f()", "fingerprint": "x"}
     made, asked = {"type": "program", "caller_id": "p"}, {"type": "direct"}
     calls = {**CALL, "caller": made}, {**CALL, "call_id": "b", "caller": asked}
@@ -96,8 +96,8 @@ def test_a_call_names_where_its_tool_was_found():
 
 @pytest.mark.parametrize("before", [[], [CITED], [THOUGHT, CALL]])
 @pytest.mark.parametrize("status", ["incomplete", "completed"])
-def test_thoughts_that_nothing_came_of_are_not_kept(before, status):
-    """Thoughts at the end of an answer are refused in a conversation, so that they do not go back."""
+def test_trailing_reasoning_items_are_not_stored(before, status):
+    """Reasoning items at the end of an answer are not sent back, because servers refuse them."""
     response = decode_answer({"output": [*before, THOUGHT, THOUGHT], "status": status})
     assert response.message.extra[ITEMS] == tuple(before)
     assert response.message.reasoning.startswith("Hm\nHm")

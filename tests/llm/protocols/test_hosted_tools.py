@@ -42,8 +42,8 @@ def test_each_protocol_has_its_own_declaration(tool, protocol, wanted):
     assert declared(tool.spec, protocol) == wanted
 
 
-def test_a_protocol_without_the_tool_is_told_before_anything_is_sent():
-    """An error of configuration names what to use instead."""
+def test_unsupported_hosted_tool_raises_config_error():
+    """An unsupported hosted tool raises ConfigError with an alternative, before a request is sent."""
     with FakeServer() as server:
         llm = LLM(base_url=server.base_url, model="m", protocol="chat")
         with pytest.raises(ConfigError, match=r"no hosted tool 'web_search'.*web_search_tool"):
@@ -51,8 +51,8 @@ def test_a_protocol_without_the_tool_is_told_before_anything_is_sent():
         assert server.requests == []
 
 
-def test_the_offline_model_has_none():
-    """It says that it has no tools of its own."""
+def test_offline_model_rejects_hosted_tools():
+    """The offline model rejects hosted tools."""
     with pytest.raises(ConfigError, match="no hosted tools such as 'web_search'"):
         LLM("offline").complete("Does it rain?", tools=[HostedTool("web_search")])
 
@@ -73,8 +73,8 @@ ITEMS = [
 
 
 @pytest.mark.parametrize(("item", "name", "why"), ITEMS)
-def test_items_of_a_response_tell_what_was_used(item, name, why):
-    """Each tells the tool that was declared, what it was used with, without its result, and whether it failed."""
+def test_response_items_report_hosted_tools(item, name, why):
+    """Each item reports its tool, its arguments without the result, and its error."""
     (used,) = uses_in_items([{"id": "x_1", **item}])
     assert (used.call.id, used.call.name) == ("x_1", name)
     assert (why in used.error) if why else not used.error
@@ -84,8 +84,8 @@ def test_items_of_a_response_tell_what_was_used(item, name, why):
 @pytest.mark.parametrize(
     "kind", ["message", "reasoning", "function_call", "custom_tool_call", "local_shell_call", "mcp_list_tools", None]
 )
-def test_what_a_model_asks_of_us_is_no_use(kind):
-    """Calls that are ours to make, and what is no call, are not told as the provider's."""
+def test_client_tool_calls_are_not_hosted_tool_uses(kind):
+    """Client tool calls and unrelated items are not reported as hosted tool uses."""
     assert uses_in_items([{"type": kind, "id": "x_1"}]) == ()
 
 
@@ -112,13 +112,13 @@ FOUND = [
 
 
 @pytest.mark.parametrize(("read", "told"), FOUND)
-def test_the_pages_that_were_found_are_told_once_each(read, told):
-    """Wherever a provider names its sources, they are known by address and title."""
+def test_found_pages_are_reported_once(read, told):
+    """Each page found is reported once with its address and title, in every provider's format."""
     assert [use.sources for use in read(told)] == [(PAGE,)]
 
 
-def test_pages_that_an_answer_cites_are_the_last_searchs():
-    """What was found by one use is not told of another."""
+def test_cited_pages_belong_to_the_last_search():
+    """Cited pages are reported as sources of the last search only."""
     items = [{"type": "web_search_call"}, {"type": "web_search_call"}, {"type": "code_interpreter_call"}, SAID]
     assert [len(use.sources) for use in uses_in_items(items)] == [0, 1, 0]
 
@@ -131,8 +131,8 @@ def test_pages_that_an_answer_cites_are_the_last_searchs():
         ("mcp_approval_request", "require_approval='never'"),
     ],
 )
-def test_an_answer_that_waits_for_what_nobody_can_do_is_an_error(kind, says):
-    """A run does not end as if it were done; the error says what to declare instead."""
+def test_unsupported_call_raises_bad_response(kind, says):
+    """A call that the client cannot execute raises BadResponse with the tool to declare instead."""
     body = json.dumps({"status": "completed", "output": [{"type": kind, "id": "x_1"}]}).encode()
     with FakeServer(raw(body, headers={"Content-Type": "application/json"})) as server:
         llm = LLM(base_url=server.base_url, model="m", protocol="responses", max_retries=0)
@@ -140,15 +140,15 @@ def test_an_answer_that_waits_for_what_nobody_can_do_is_an_error(kind, says):
             llm.complete("Click on it.")
 
 
-def test_a_command_on_a_machine_of_the_providers_is_a_use():
-    """The same item asks for a command here, or tells of one there."""
+def test_shell_call_in_a_container_is_a_hosted_tool_use():
+    """A shell call in the provider's container is a hosted tool use, and a local one is not."""
     items = [{"type": "shell_call", "id": "s_1", "environment": {"type": "container_reference"}}]
     assert [use.call.name for use in uses_in_items(items)] == ["shell"]
     assert uses_in_items([{"type": "shell_call", "environment": {"type": "local"}}]) == ()
 
 
-def test_blocks_of_an_answer_tell_what_was_used():
-    """The block of a use and the block of its result belong together."""
+def test_blocks_report_hosted_tools():
+    """The block of a hosted tool use is matched with the block of its result."""
     blocks = [
         {"type": "server_tool_use", "id": "s_1", "name": "web_search", "input": {"query": "rain"}},
         {"type": "web_search_tool_result", "tool_use_id": "s_1", "content": [{"type": "web_search_result"}]},
@@ -179,8 +179,8 @@ def test_blocks_of_an_answer_tell_what_was_used():
         ({}, []),
     ],
 )
-def test_a_message_of_chat_completions_tells_what_it_was_made_of(message, names):
-    """Some servers list the tools that they used; others only cite what they found."""
+def test_chat_message_reports_hosted_tools(message, names):
+    """Hosted tools are read from a message's list of tools or from its citations."""
     assert [used.call.name for used in uses_in_message(message)] == names
 
 
@@ -223,8 +223,8 @@ WHOLE = {
 
 
 @pytest.mark.parametrize("protocol", WHOLE)
-def test_an_answer_over_a_socket_tells_what_was_used(protocol):
-    """The response has the text, and beside it what the provider has used; a tool call of ours there is none."""
+def test_response_reports_hosted_tools(protocol):
+    """A response contains the text and the hosted tools that were used, and no tool calls."""
     body = json.dumps(WHOLE[protocol]).encode()
     with FakeServer(raw(body, headers={"Content-Type": "application/json"})) as server:
         response = LLM(base_url=server.base_url, model="m", protocol=protocol).complete("Does it rain?")

@@ -107,22 +107,22 @@ def test_later_figures_count():
     assert read(start, zero)[1].usage == Usage(7, 3, requests=1)
 
 
-def test_an_answer_that_begins_anew_is_none():
-    """A server that begins another message in the midst of one has given no answer; the same one it may name again."""
+def test_second_message_start_raises_bad_response():
+    """A second message_start raises BadResponse, unless it repeats the same id."""
     start = {"type": "message_start", "message": {"id": "a"}}
     assert read(start, begin(0, text("Hi")), start, END)[1].text == "Hi"
     with pytest.raises(BadResponse, match="started a second answer"):
         read(start, begin(0, text("Hi")), {"type": "message_start", "message": {"id": "b"}})
 
 
-def test_what_is_null_later_takes_nothing_away():
-    """Why an answer ended stays known when a later event says nothing of it."""
+def test_null_stop_reason_is_ignored():
+    """A later null stop_reason does not overwrite an earlier one."""
     cut = {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}}
     assert read(begin(0, text("Hi")), cut, {**cut, "delta": {"stop_reason": None}})[1].finish_reason == "length"
 
 
-def test_all_that_a_stream_can_bring():
-    """Blocks of every kind are put together from their pieces, and kept as they came."""
+def test_blocks_of_every_type_are_assembled():
+    """Blocks of every type are assembled from their pieces and stored unchanged."""
     found = {"type": "web_search_tool_result", "tool_use_id": "srv", "content": []}
     told, response = read(
         {"type": "message_start", "message": {"id": "m", "model": "claude", "usage": {"input_tokens": 7}}},
@@ -256,13 +256,13 @@ def test_streams_of_other_servers_are_read(events, said, arguments):
     assert (response.text, [each.arguments for each in response.tool_calls]) == (said, arguments)
 
 
-def test_what_comes_with_the_beginning_of_a_block_is_told():
-    """The text with which a block begins is told as a piece, as what follows is."""
+def test_text_at_the_start_of_a_block_is_emitted():
+    """Text in a content_block_start event is emitted as a delta."""
     assert read(begin(0, {**THOUGHT}), begin(1, text("Hi")), END)[0] == [ReasoningDelta("Hm"), TextDelta("Hi")]
 
 
-def test_what_a_call_begins_with_is_told_when_it_ends():
-    """The arguments of a call that did not come in pieces are told once, as those of others are."""
+def test_arguments_at_the_start_of_a_block_are_emitted_once():
+    """Call arguments in content_block_start are emitted once, when the block stops without deltas."""
     stop = {"type": "content_block_stop", "index": 0}
     told, _ = read(begin(0, CALL), stop, END)
     assert told == [ToolCallDelta(0, "f", ""), ToolCallDelta(0, "", '{"x": 1}')]
@@ -271,8 +271,8 @@ def test_what_a_call_begins_with_is_told_when_it_ends():
     assert read(begin(0, text("Hi")), stop, {**stop, "index": 7}, END)[0] == [TextDelta("Hi")]
 
 
-def test_texts_that_stand_apart_are_told_as_paragraphs():
-    """What is told piece by piece is the text of the answer, in which neighbours go on with each other."""
+def test_separated_text_blocks_are_emitted_as_paragraphs():
+    """Text blocks separated by other blocks are emitted as paragraphs, and adjacent ones are joined."""
     search = {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}}
     found = {"type": "web_search_tool_result", "tool_use_id": "srv", "content": []}
     told, response = read(
@@ -285,8 +285,8 @@ def test_texts_that_stand_apart_are_told_as_paragraphs():
     assert "".join(event.text for event in told if isinstance(event, TextDelta)) == response.text
 
 
-def test_what_pieces_of_a_later_year_bring_is_kept():
-    """A block whose pieces are of a type of their own goes back with what they brought."""
+def test_unknown_delta_types_are_stored():
+    """A block with unknown delta types is sent back with the content of its deltas."""
     _, response = read(
         begin(0, {"type": "compaction", "content": None}),
         piece(0, "compaction_delta", content="They said Hi.", encrypted_content=None),
@@ -296,8 +296,8 @@ def test_what_pieces_of_a_later_year_bring_is_kept():
     assert response.message.extra == {BLOCKS: ({"type": "compaction", "content": "They said Hi."}, text("Hello"))}
 
 
-def test_a_stream_that_the_server_ended_is_whole():
-    """A stream that ends in a mark of its own needs no reason, but an answer."""
+def test_stream_with_an_end_marker_is_complete():
+    """A stream with an end marker needs no stop reason, but must contain an answer."""
     assert read(begin(0, text("Hi")), closed=True)[1].text == "Hi"
     with pytest.raises(BadResponse, match="cut short"):
         read(closed=True)
@@ -324,8 +324,8 @@ def test_it_is_known_when_an_answer_is_there():
         {"detail": "Oh no"},
     ],
 )
-def test_an_error_inside_a_success_is_one(body):
-    """An error is told whatever it is wrapped in."""
+def test_error_inside_a_success_is_raised(body):
+    """An error inside a successful response is raised, however it is wrapped."""
     with pytest.raises(ModelError, match="Oh no"):
         AnthropicMessages().decode(body)
 
@@ -342,8 +342,8 @@ def test_a_content_may_be_a_text():
     assert AnthropicMessages().decode({"content": "Hi"}).text == "Hi"
 
 
-def test_why_a_model_declines_is_told_as_far_as_it_is_said():
-    """A refusal is told with its explanation, or else its category."""
+def test_refusal_is_reported_with_its_explanation():
+    """A refusal is reported with its explanation, or else with its category."""
     details = [{"explanation": "It harms."}, {"category": "bio"}, None]
     told = []
     for each in details:

@@ -51,8 +51,8 @@ SETTINGS = {
 
 
 @pytest.mark.for_each(("settings", "sent"), SETTINGS.values(), ids=SETTINGS)
-def test_settings_have_one_name_everywhere(settings, sent):
-    """Settings in any protocol's words are sent in those of this one, and what is its own as it is."""
+def test_settings_of_any_protocol_are_translated(settings, sent):
+    """Settings of any protocol are translated, and those of this protocol are sent unchanged."""
     body = entered({"model": "m"}, settings)
     said = {name: value for name, value in body.items() if name in sent or name not in {"model", "max_tokens"}}
     assert said == sent
@@ -72,6 +72,6 @@ LIMITS = {
 
 
 @pytest.mark.for_each(("model", "settings", "most"), LIMITS.values(), ids=LIMITS)
-def test_a_limit_is_always_said(model, settings, most):
-    """How long an answer may be is said always, with room for the thoughts of a model that thinks."""
+def test_max_tokens_is_always_sent(model, settings, most):
+    """max_tokens is always sent, and leaves room for the thoughts of a thinking model."""
     assert entered({"model": model}, settings)["max_tokens"] == most

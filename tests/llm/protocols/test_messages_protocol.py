@@ -26,7 +26,7 @@ SAID = say("Let me see", call("weather", city="Paris"), call("clock"), reasoning
 
 
 def connect(server, **options):
-    """An LLM at the server that gives up at once."""
+    """Return an LLM for the server that does not retry."""
     return LLM(**{"base_url": server.base_url, "model": MODEL, "max_retries": 0, "protocol": "messages", **options})
 
 
@@ -167,8 +167,8 @@ ASKING = {
 
 
 @pytest.mark.for_each(("asking", "arguments"), ASKING.values(), ids=ASKING)
-def test_the_server_is_asked_as_by_the_package(ask_whole, asking, arguments):
-    """What is sent is what the anthropic package sends for the same."""
+def test_request_matches_the_anthropic_package(ask_whole, asking, arguments):
+    """A request has the same body and path as one sent by the anthropic package."""
     messages, options = asking
     with FakeServer("Hi", "Hi") as server:
         ask_whole(connect(server), messages, **options)
@@ -178,8 +178,8 @@ def test_the_server_is_asked_as_by_the_package(ask_whole, asking, arguments):
     assert (ours.json, ours.path) == (theirs.json, theirs.path)
 
 
-def test_the_key_and_the_version_have_headers_of_their_own(ask):
-    """The key is sent as x-api-key and nowhere else, beside the version of the protocol; own headers come first."""
+def test_key_and_version_headers(ask):
+    """The key is sent only as x-api-key, with the protocol version, and custom headers take precedence."""
     with FakeServer("Hi", "Hi") as server:
         ask(connect(server, api_key=KEY))
         ask(connect(server, api_key=KEY, headers={"Anthropic-Version": "2026-10-21", "anthropic-beta": "b"}))
@@ -211,8 +211,8 @@ def test_the_package_reads_what_we_read(ask, line):
         assert ours.raw["stop_reason"] == theirs.stop_reason
 
 
-def test_the_events_of_a_stream():
-    """Thoughts, text and calls are told piece by piece, the calls numbered, and the response last."""
+def test_stream_emits_deltas_and_the_response():
+    """A stream emits thoughts, text and numbered calls as deltas, and the response last."""
     with FakeServer(SAID) as server:
         *events, last = connect(server).stream("Hi")
     assert isinstance(last, ResponseReceived)
@@ -223,8 +223,8 @@ def test_the_events_of_a_stream():
     assert "".join(event.arguments for event in pieces if event.index == 0) == '{"city": "Paris"}'
 
 
-def test_an_agent_uses_tools_side_by_side():
-    """An agent calls several tools at once, is told of a failure, and thinks on with the thoughts that it had."""
+def test_agent_calls_tools_in_parallel():
+    """An agent calls tools in parallel, receives a tool failure, and sends its thoughts back."""
 
     def weather(city: str) -> str:
         """The weather.
@@ -266,8 +266,8 @@ def test_thoughts_go_back_to_their_model_only(ask):
     assert all("thinking" not in json.dumps(other["messages"]) for other in others)
 
 
-def test_the_cache_is_counted_and_priced():
-    """What was read from the cache and written to it is a part of the input, with prices of its own."""
+def test_cache_tokens_are_counted_and_priced():
+    """Cache reads and writes are part of the input tokens, and have their own prices."""
     usage = Usage(1_000, 10, 600, 5, requests=1, written_tokens=300)
     with FakeServer(say("Hi", usage=usage)) as server:
         response = connect(server).complete("Hi")
@@ -279,8 +279,8 @@ def test_the_cache_is_counted_and_priced():
     assert price.cached < price.input < price.written
 
 
-def test_a_schema_that_is_refused_is_asked_for_by_a_tool(ask):
-    """An answer whose schema the server makes no grammar of is given by calling a tool, from then on at once."""
+def test_refused_schema_is_replaced_by_a_tool(ask):
+    """A schema whose grammar the server refuses is replaced by an answer tool from then on."""
     told = "The compiled grammar is too large, which would cause performance issues. Simplify your tool schemas."
     answer = call("final_answer", city="Hue")
     with FakeServer(fail(400, told), answer, answer) as server:
@@ -313,8 +313,8 @@ ERRORS = {
 
 
 @pytest.mark.for_each(("kind", "status", "expected"), [(kind, *fact) for kind, fact in ERRORS.items()], ids=ERRORS)
-def test_errors_are_those_of_every_provider(ask, kind, status, expected):
-    """An error is of the same kind with a status as in the middle of a stream, where there is none."""
+def test_errors_have_the_same_class_in_a_stream(ask, kind, status, expected):
+    """An error has the same class as an HTTP status and as an event in a stream."""
     body = json.dumps(error(kind))
     headers = {"Retry-After": "7"} if status == 429 else {}
     refused = raw(body, status=status, content_type="application/json", headers=headers)
@@ -341,15 +341,15 @@ def test_a_model_that_declines_is_an_error(ask, line, told):
 
 
 @pytest.mark.parametrize("pieces", [[], [{"type": "ping"}], [{"type": "message_start", "message": {"id": "m"}}]])
-def test_a_stream_without_an_end_is_cut_short(ask_streamed, pieces):
-    """A stream that never says why it ended is no answer."""
+def test_stream_without_a_stop_reason_raises_bad_response(ask_streamed, pieces):
+    """A stream that ends without a stop reason raises BadResponse."""
     with FakeServer(raw(*pieces)) as server, pytest.raises(BadResponse, match="cut short after 0 characters"):
         ask_streamed(connect(server))
 
 
 @pytest.mark.parametrize("body", ["{}", '{"type": "message", "content": null}'])
-def test_an_answer_without_content_is_none(ask_whole, body):
-    """A body without content is no answer."""
+def test_response_without_content_raises_bad_response(ask_whole, body):
+    """A response body without content raises BadResponse."""
     with FakeServer(raw(body, content_type="application/json")) as server, pytest.raises(BadResponse, match="content"):
         ask_whole(connect(server))
 

@@ -39,8 +39,8 @@ CASES = {
 
 
 @pytest.mark.for_each("text", CASES)
-def test_thoughts_come_before_the_text(text):
-    """What stands between tags at the beginning are thoughts, all else is text."""
+def test_tagged_text_at_the_beginning_is_reasoning(text):
+    """Tagged text at the beginning is reasoning, and all other text is the answer."""
     assert parted(text) == CASES[text]
 
 

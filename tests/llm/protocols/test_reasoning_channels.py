@@ -59,8 +59,8 @@ CLOSED = {
 
 
 @pytest.mark.for_each(("text", "parts"), CLOSED.values(), ids=CLOSED)
-def test_what_a_closing_tag_closes(text, parts):
-    """Text before a closing tag that was not opened is reasoning, unless the tag is only mentioned."""
+def test_text_before_an_unopened_closing_tag_is_reasoning(text, parts):
+    """Text before an unopened closing tag is reasoning, unless the tag is only mentioned."""
     assert closed_thoughts(text) == parts
 
 

@@ -19,8 +19,8 @@ TEXTS = {
 
 
 @pytest.mark.for_each(("pieces", "text"), TEXTS.values(), ids=TEXTS)
-def test_what_stands_apart_stays_apart(pieces, text):
-    """Neighbours go on with each other; what something else stands between becomes a paragraph of its own."""
+def test_interrupted_text_becomes_separate_paragraphs(pieces, text):
+    """Adjacent pieces are joined, and interrupted ones become separate paragraphs."""
     paragraphs, told = ParagraphJoiner(), []
     for piece in pieces:
         if piece is None:

@@ -30,14 +30,14 @@ def end(item, place=0):
 
 
 def read(*events):
-    """What was told of text, thoughts and calls, and the response."""
+    """Return the emitted deltas of text, reasoning and calls, and the response."""
     reader = ResponsesReader()
     told = [each for chunk in events for each in reader.feed(chunk)]
     return told, reader.finish(closed=False)
 
 
 def said(response):
-    """The text, the reasoning and the calls of a response."""
+    """Return the text, the reasoning and the calls of a response."""
     calls = [(call.name, call.arguments) for call in response.tool_calls]
     return response.text, response.message.reasoning, calls
 
@@ -119,8 +119,8 @@ def test_streams_of_other_servers_are_read(events, expected):
     ("kind", "status", "finish"),
     [("completed", "in_progress", "stop"), ("incomplete", None, "length"), ("done", "queued", "stop")],
 )
-def test_the_last_event_says_how_the_answer_ended(kind, status, finish):
-    """A response that is told as it was at its beginning ended as the event says that brings it."""
+def test_last_event_determines_the_finish_reason(kind, status, finish):
+    """The type of the last event determines the finish reason, even if the response has an old status."""
     assert (
         read({"type": f"response.{kind}", "response": {"output": [TEXT], "status": status}})[1].finish_reason == finish
     )

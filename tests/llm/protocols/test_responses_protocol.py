@@ -63,8 +63,8 @@ def test_nothing_is_stored():
 
 
 @pytest.mark.parametrize(("strict", "parameters"), [(False, PLAIN), (True, STRICT)])
-def test_tools_say_whether_they_are_strict(strict, parameters):
-    """Whether a tool is strict is always said, because silence means yes."""
+def test_strict_field_of_a_tool_is_always_sent(strict, parameters):
+    """The `strict` field of a tool is always sent, because it defaults to true."""
     request = Request([], tools=(ToolSpec("f", "Does f", PLAIN, STRICT), ToolSpec("g", "", PLAIN)))
     first, second = Responses().encode(request, "m", strict=strict)["tools"]
     assert (first["strict"], first["parameters"]) == (strict, parameters)
@@ -112,8 +112,8 @@ def test_items_go_back_as_they_came():
         AssistantMessage("***", extra={"output": (REASONING, TEXT, CALL)}),
     ],
 )
-def test_items_that_say_something_else_do_not_go_back(changed):
-    """When a message was changed since, it is sent as it is now, without the items it came as."""
+def test_items_of_a_changed_message_are_not_sent(changed):
+    """A message that was changed is sent with its new content, without its original items."""
     sent = items_of(changed)
     assert sent[0] == {"role": "assistant", "content": "***"}
     assert "Hi" not in json.dumps(sent)
@@ -169,7 +169,7 @@ FAILURES = {
 
 @pytest.mark.for_each(("data", "kind", "words"), FAILURES.values(), ids=FAILURES)
 def test_what_is_no_answer(data, kind, words):
-    """What failed, was filtered or refused is an error, whole or streamed."""
+    """A failed, filtered or refused answer raises an error, both whole and streamed."""
     with pytest.raises(kind, match=words):
         Responses().decode(data)
     if "output" in data and isinstance(data["output"], list):
@@ -189,8 +189,8 @@ def test_an_answer_that_was_cut(details):
     assert (response.text, response.finish_reason) == ("Hi", "length")
 
 
-def test_a_stream_is_told_piece_by_piece():
-    """Text, reasoning and arguments are told as they come; calls are counted apart from other items."""
+def test_stream_emits_deltas_as_they_arrive():
+    """Text, reasoning and arguments are emitted as they arrive, and calls are numbered separately."""
     told, response = read(
         {"type": "response.created", "response": {"status": "in_progress"}},
         {"type": "response.output_item.added", "output_index": 0, "item": {"type": "reasoning"}},
@@ -218,8 +218,8 @@ def test_a_stream_is_told_piece_by_piece():
     assert [call.name for call in response.tool_calls] == ["f", "g"]
 
 
-def test_items_without_an_index_are_told_apart_by_their_ids():
-    """A server that gives no index is understood by the ids of its items."""
+def test_items_without_an_index_are_identified_by_id():
+    """Stream items without an index are identified by their ids."""
     told, _ = read(
         {"type": "response.output_item.added", "item": {**CALL, "id": "x"}},
         {"type": "response.output_item.added", "item": {**CALL, "id": "y"}},
@@ -229,8 +229,8 @@ def test_items_without_an_index_are_told_apart_by_their_ids():
     assert told == [ToolCallDelta(0, "f", ""), ToolCallDelta(1, "f", ""), ToolCallDelta(1, "", "{}")]
 
 
-def test_items_count_when_the_last_event_has_none():
-    """A server whose last event leaves out the output has said it before."""
+def test_completed_items_are_used_if_the_last_event_has_none():
+    """Completed items are used if the last event has no output."""
     _, response = read(
         {"type": "response.output_item.done", "output_index": 0, "item": TEXT},
         {"type": "response.output_item.done", "output_index": 1, "item": CALL},
@@ -282,16 +282,16 @@ WHOLE_ARGUMENTS = {"type": "response.function_call_arguments.done", "output_inde
     "last", [completed(), {"type": "response.completed", "response": None}, {"type": "response.done", "response": {}}]
 )
 @pytest.mark.for_each("arguments", [[ARGUMENTS], [WHOLE_ARGUMENTS], [ARGUMENTS, {**WHOLE_ARGUMENTS, "arguments": ""}]])
-def test_what_was_streamed_is_the_answer_when_the_end_has_none(arguments, last):
-    """A server whose last event repeats nothing has said in its deltas what the answer is."""
+def test_deltas_are_used_if_the_last_event_has_none(arguments, last):
+    """The streamed deltas are the answer if the last event contains no output."""
     _, response = read(DELTA, BEGUN, *arguments, {"type": "response.output_item.done", "item": None}, last)
     assert response.text == "Hi"
     assert response.tool_calls == (ToolCall("a", "f", "{}"),)
 
 
 @pytest.mark.parametrize("output", [[TEXT], []])
-def test_a_call_that_the_server_made_itself_is_none(output):
-    """A call that a server begins and ends as the results of its own search is not for the caller to make."""
+def test_call_of_the_server_itself_is_not_returned(output):
+    """A call that the server makes for its own search is not returned as a tool call."""
     results = {"type": "search_results", "queries": ["x"], "results": []}
     done = [
         {"type": "response.output_item.done", "output_index": at, "item": item}
@@ -301,14 +301,14 @@ def test_a_call_that_the_server_made_itself_is_none(output):
     assert (response.text, response.tool_calls, response.finish_reason) == ("Hi", (), "stop")
 
 
-def test_a_call_that_ended_counts_when_the_last_event_has_only_text():
-    """A server whose last event leaves out a call has said it before."""
+def test_completed_call_missing_from_the_last_event():
+    """A completed call is returned even if the last event contains only text."""
     _, response = read(BEGUN, {"type": "response.output_item.done", "output_index": 1, "item": CALL}, completed(TEXT))
     assert [call.id for call in response.tool_calls] == ["a"]
 
 
-def test_output_items_are_in_the_order_of_their_indexes():
-    """Output items that end in another order than they stand in are put into theirs."""
+def test_output_items_are_sorted_by_index():
+    """Output items that complete out of order are sorted by their index."""
     second = {**CALL, "call_id": "b"}
     done = [
         {"type": "response.output_item.done", "output_index": at, "item": item}
@@ -324,8 +324,8 @@ def test_a_refusal_that_was_only_streamed_is_one():
         read({"type": "response.refusal.delta", "delta": "I cannot"}, completed())
 
 
-def test_an_error_under_another_name_is_one():
-    """An error whose event is called `response.error` is told as what it is."""
+def test_response_error_event_is_raised():
+    """An event of type `response.error` raises its error."""
     with pytest.raises(Unreachable, match="Boom"):
         read({"type": "response.error", "error": {"message": "Boom", "code": "server_error"}})
 

@@ -58,14 +58,14 @@ def test_objects_are_given_out_as_soon_as_their_line_ends():
         (b'data: {}\n\n<html>\n"a"\n', [{}]),
     ],
 )
-def test_what_a_stream_says(data, objects):
-    """Empty lines and events say nothing, broken characters are replaced, and errors are marked as such."""
+def test_events_of_a_stream(data, objects):
+    """Empty events are skipped, invalid bytes are replaced, and error events are marked as errors."""
     assert read(data)[0] == objects
 
 
 @pytest.mark.parametrize("data", [b"<html>", b"Hello: you\n", b"data: {\n\n", b"data: [1]\n", b"data: 1e999999\n"])
-def test_what_is_no_stream_of_objects(data):
-    """What is no event stream, or carries something else than JSON objects, is a BadResponse."""
+def test_invalid_event_stream_raises_bad_response(data):
+    """Data that is not an event stream of JSON objects raises BadResponse."""
     with pytest.raises(BadResponse):
         read(data)
 
@@ -75,8 +75,8 @@ def test_nothing_counts_after_the_end():
     assert read(b"data: [DONE]\n\n<html>\ndata: {}\n\n") == ([], True)
 
 
-def test_a_line_in_many_pieces_costs_what_it_is_long():
-    """A line of many bytes that arrives byte by byte is put together once."""
+def test_line_in_many_pieces_takes_linear_time():
+    """A long line that arrives byte by byte is assembled in linear time."""
     line = b'data: "%b"\n' % (b"x" * 200_000)
     with pytest.raises(BadResponse, match="not a JSON object"):
         read(*(line[at : at + 1] for at in range(len(line))))
@@ -88,8 +88,8 @@ def test_an_object_may_span_very_many_lines():
     assert read(b'data: {"a": [\n' + lines + b"data: 1]}\n\n")[0] == [{"a": [1] * 5_001}]
 
 
-def test_errors_quote_no_secret():
-    """What an error quotes of a stream is scrubbed before it is cut."""
+def test_errors_quote_no_secret_of_a_stream():
+    """A quoted stream is redacted before it is truncated."""
     stream = EventStream(lambda text: text.replace("secret" * 30, "***"))
     with pytest.raises(BadResponse, match=r"\*\*\*") as caught:
         list(stream.feed(b"data: {" + b"secret" * 30 + b"\n\n"))
@@ -103,8 +103,8 @@ def test_unknown_fields_at_the_start_are_ignored(start):
     assert [*stream.feed(start + b'data: {"a": 1}\n\n'), *stream.flush()] == [{"a": 1}]
 
 
-def test_a_stream_of_unknown_fields_only_is_no_event_stream():
-    """A text that only looks like fields is reported with its beginning."""
+def test_stream_of_unknown_fields_raises_bad_response():
+    """A stream with only unknown fields raises an error that quotes its beginning."""
     stream = EventStream()
     with pytest.raises(BadResponse, match="Forbidden: by proxy"):
         list(stream.feed(b"Forbidden: by proxy\n")) + list(stream.flush())

@@ -18,12 +18,12 @@ PDF, SOUND = "data:application/pdf;base64,JVBERi0=", "data:audio/wav;base64,UklG
         (File(SOUND), {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}),
     ],
 )
-def test_a_part_has_the_form_of_its_kind(part, form):
-    """A part is told in the form that the protocol has for its kind; a recording, in the one that all have."""
+def test_parts_are_encoded_by_type(part, form):
+    """Each part is encoded in its protocol's format, and audio in the common format."""
     assert FORMS.part(part) == form
     assert FORMS.content((part, "b")) == [form, {"text": "b"}]
 
 
-def test_a_text_alone_is_told_as_it_is():
-    """What is but a text needs no form; it is well-formed."""
+def test_plain_string_is_sent_as_text():
+    """A plain string is sent unchanged, except that lone surrogates are replaced."""
     assert FORMS.content("a\ud800") == "a\ufffd"

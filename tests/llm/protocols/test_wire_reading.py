@@ -47,8 +47,8 @@ def test_text_of_content(content, text):
         ([{"type": "reasoning", "encrypted": "x"}, {"type": "text", "text": "Hi"}], "Hi", ""),
     ],
 )
-def test_an_answer_is_its_text_and_its_thoughts(content, text, thoughts):
-    """Parts that are reasoning are no text, and an object or a number that is no part is told as JSON."""
+def test_text_and_reasoning_of_an_answer(content, text, thoughts):
+    """Reasoning parts are excluded from the text, and values that are no parts are written as JSON."""
     assert (parsing.answer_text(content), parsing.thinking_of(content)) == (text, thoughts)
 
 
@@ -70,8 +70,8 @@ for _ in range(100_000):
         (DEEP, True),
     ],
 )
-def test_what_is_empty_however_deep_says_nothing(value, states_date):
-    """A field says something if anything in it does; what is too deep to be looked through is not thrown away."""
+def test_has_content_of_nested_values(value, states_date):
+    """A value has content if anything nested in it does, or if it is too deep to inspect."""
     assert parsing.has_content(value) is states_date
 
 
@@ -109,8 +109,8 @@ def test_arguments_become_text(arguments, text):
         ('{"a": "\ud83d"}', {"a": "\ufffd"}),
     ],
 )
-def test_arguments_that_are_sent_are_an_object(arguments, sent):
-    """What is sent back as arguments is always a JSON object, whatever the model wrote."""
+def test_sent_arguments_are_a_json_object(arguments, sent):
+    """Call arguments are sent back as a JSON object, whatever the model wrote."""
     text = parsing.sendable_arguments(arguments)
     assert json.loads(text) == sent
     text.encode()
@@ -194,8 +194,8 @@ def test_figures_become_usage(figures, usage):
         ({"in": 7, "out": 3, "total_tokens": 11, "out_details": {"audio_tokens": 0}}, Usage(7, 4, requests=1)),
     ],
 )
-def test_the_total_tells_what_the_figures_leave_out(figures, usage):
-    """What a server leaves out of the output counts as output, told or not, and what it cached counts as input."""
+def test_usage_includes_tokens_that_are_not_itemized(figures, usage):
+    """Tokens of the total that are not itemized count as output, and cached tokens count as input."""
     assert parsing.usage_of(figures, NAMES, DETAILS) == usage
 
 

@@ -26,8 +26,8 @@ def encode_twice(message):
     return [{"said": message.text}, {"again": message.text}]
 
 
-def test_bytes_say_what_the_body_says():
-    """A body is written as JSON without blanks, whatever of it was known before."""
+def test_body_is_written_as_compact_json():
+    """A body is written as compact JSON, whether or not its parts are cached."""
     body = {
         "model": "m",
         "messages": [EncodedEntry({"role": "user", "content": 'Xin chào "bạn"'}), {"n": 1}],
@@ -39,8 +39,8 @@ def test_bytes_say_what_the_body_says():
     assert written({}) == b"{}"
 
 
-def test_a_message_is_encoded_once():
-    """What was sent before is found again, and only what is new is encoded; each way of encoding has its own."""
+def test_message_is_encoded_once():
+    """Encoded messages are cached separately for each encoder, and only new ones are encoded."""
     before, old, new = EncodingCache(), SystemMessage("a"), SystemMessage("b")
     (first,) = before.entries([old], encode)
     again, added = before.entries([old, new], encode)
@@ -49,14 +49,14 @@ def test_a_message_is_encoded_once():
     assert before.entries([old], encode_twice) == [{"said": "a"}, {"again": "a"}]
 
 
-def test_messages_are_encoded_in_the_form_in_which_they_may_be_sent():
-    """What may not be sent is taken out before a message is encoded."""
+def test_messages_are_filtered_before_they_are_encoded():
+    """A message is filtered before it is encoded."""
     before = EncodingCache(lambda message: SystemMessage(message.text.upper()))
     assert before.entries([SystemMessage("a")], encode) == [{"said": "A"}]
 
 
-def test_what_is_known_is_bounded():
-    """Long conversations do not fill the memory: what is known is let go, and encoded again when it is needed."""
+def test_cached_encodings_are_evicted():
+    """Cached encodings are evicted above the size limit, and encoded again when needed."""
     before, first = EncodingCache(), SystemMessage("a")
     (known,) = before.entries([first], encode)
     before.entries([SystemMessage("x" * 9_000_000) for _ in range(2)], encode)
@@ -68,8 +68,8 @@ def test_what_is_known_is_bounded():
 
 @pytest.mark.parametrize("wire", [ChatCompletions(), Responses()], ids=["chat", "responses"])
 @pytest.mark.parametrize("strict", [True, False])
-def test_both_protocols_encode_alike_with_and_without_what_was_sent_before(wire, strict):
-    """A body is the same whether its parts were known or not."""
+def test_cached_parts_do_not_change_the_body(wire, strict):
+    """A body is the same with and without cached parts in both protocols."""
     before, messages = EncodingCache(), [UserMessage("Hi"), SystemMessage("Be brief")]
     wire.encode(Request(messages, tools=(TOOL,)), "m", strict=not strict, before=before)
     request = Request([*messages, UserMessage("Bye")], "You help", (TOOL,))
@@ -85,8 +85,8 @@ class Point(BaseModel):
     y: int = 0
 
 
-def test_settings_may_be_moments_and_models():
-    """A moment is written as text, a pydantic model as what was set in it."""
+def test_settings_may_be_datetimes_and_models():
+    """A datetime is written as a string, and a pydantic model as its explicitly set fields."""
     body = {"at": datetime(2026, 11, 22, tzinfo=UTC), "point": Point(x=1)}
     assert json.loads(written(body)) == {"at": "2026-11-22T00:00:00+00:00", "point": {"x": 1}}
 
@@ -99,8 +99,8 @@ def test_settings_may_be_moments_and_models():
         ("\ud800", UnicodeEncodeError, "surrogates not allowed"),
     ],
 )
-def test_what_json_cannot_hold_is_refused(value, kind, words):
-    """A value that is no JSON is refused before anything is sent."""
+def test_unserializable_value_is_rejected(value, kind, words):
+    """A value that is not JSON serializable is rejected before a request is sent."""
     with pytest.raises(kind, match=words):
         written({"setting": value})
 

@@ -34,7 +34,7 @@ def test_the_protocol_can_be_chosen():
     assert service_endpoint("vllm", Sources({"model=": "m", "protocol=": "responses"})).protocol == "responses"
 
 
-def test_a_query_of_the_base_url_is_kept():
+def test_query_of_the_base_url_is_stored():
     """The query of a base URL is sent with every request."""
     endpoint = openai_endpoint(Sources({"OPENAI_BASE_URL": "http://own.example/v1?token=t"}))
     assert (endpoint.base_url, endpoint.query) == ("http://own.example/v1", {"token": "t"})
@@ -124,13 +124,13 @@ MESSAGES = {
 
 
 @pytest.mark.parametrize(("name", "values", "url", "protocol", "header"), MESSAGES.values(), ids=MESSAGES)
-def test_anthropic_s_protocol_has_its_own_address_and_header(name, values, url, protocol, header):
-    """Anthropic is asked over Messages, below /v1 whether that is written or not, its key in a header of its own."""
+def test_anthropic_protocol_has_its_own_url_and_header(name, values, url, protocol, header):
+    """Anthropic uses the Messages protocol, a URL below /v1, and a separate header for the key."""
     endpoint = service_endpoint(name, Sources(KEY | {"model=": "m"} | values))
     assert (endpoint.base_url, endpoint.protocol, endpoint.key_header) == (url, protocol, header)
 
 
-def test_any_server_may_speak_anthropic_s_protocol():
-    """A server at a base URL is asked over Messages when that is said, with its key where this protocol has it."""
+def test_any_server_may_use_the_messages_protocol():
+    """A server at a base URL uses the Messages protocol and its key header if requested."""
     endpoint = openai_endpoint(Sources(KEY | {"base_url=": "http://own.example", "protocol=": "messages"}))
     assert (endpoint.base_url, endpoint.key_header, endpoint.strict) == ("http://own.example/v1", "x-api-key", False)

@@ -145,14 +145,14 @@ def test_credentials():
 
 
 def test_what_is_missing_is_named():
-    """Without endpoint or credential the error names the variable and the argument that would help."""
+    """A missing endpoint or credential raises an error that names the variable and the argument."""
     with pytest.raises(NoProvider, match=r"endpoint required\. Set AZURE_OPENAI_ENDPOINT or pass azure_endpoint="):
         azure_endpoint(Sources(KEY))
     with pytest.raises(NoProvider, match=r"API key required\. Set AZURE_OPENAI_API_KEY, or pass api_key="):
         azure_endpoint(Sources({"AZURE_OPENAI_ENDPOINT": ROOT}))
 
 
-def test_an_endpoint_that_is_no_address():
-    """An endpoint without https:// is refused before anything is sent."""
+def test_endpoint_without_a_scheme_raises_config_error():
+    """An endpoint without https:// raises ConfigError."""
     with pytest.raises(ConfigError, match=r"'r.openai.azure.com' is not a base URL"):
         endpoint_of(azure_endpoint_is="r.openai.azure.com")

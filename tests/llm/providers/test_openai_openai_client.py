@@ -42,14 +42,14 @@ def test_a_client_says_where(kind, base_url, protocol, is_strict):
         ({}, {"OPENAI_MODEL": "d3"}, "d3", f"{RESOURCE}/deployments/d3"),
     ],
 )
-def test_azure_has_the_deployment_in_its_path(kind, options, values, model, url):
-    """Azure's deployment is what the client was made for, or the model that was named."""
+def test_azure_deployment_is_in_the_path(kind, options, values, model, url):
+    """The Azure deployment in the URL is the client's own, or the given model."""
     endpoint = client_endpoint(Sources({"client=": kind(**AZURE, **options), **values}))
     assert (endpoint.provider, endpoint.model, endpoint.base_url) == ("azure", model, url)
 
 
-def test_what_a_client_signs_in_with_is_scrubbed():
-    """Its key and the values of its own headers are in no text of ours; the package's own headers are no secret."""
+def test_client_credentials_are_redacted():
+    """The client's key and custom header values are redacted, and the package's own headers are not."""
     client = openai.OpenAI(api_key=KEY, default_headers={"X-Gateway": "Bearer gate-0123", "X-Flag": "on"})
     endpoint = client_endpoint(Sources({"client=": client}))
     said = f"{KEY} gate-0123 on application/json {client.user_agent}"
@@ -57,16 +57,16 @@ def test_what_a_client_signs_in_with_is_scrubbed():
     assert KEY not in repr(endpoint)
 
 
-def test_a_client_without_a_key_of_its_own():
-    """A key that is asked for each time is none that could be told, and is not asked for here."""
+def test_client_with_a_key_callback():
+    """A key callback of a client is not called when the LLM is created."""
     asked = []
     endpoint = client_endpoint(Sources({"client=": openai.OpenAI(api_key=lambda: asked.append(1) or KEY)}))
     assert (endpoint.api_key, asked) == (None, [])
 
 
 @pytest.mark.parametrize("client", [3, "sk-key", object(), openai.OpenAI, openai])
-def test_what_is_no_client(client):
-    """What is no client is refused when the LLM is made, with what to give."""
+def test_invalid_client_raises_config_error(client):
+    """An invalid client raises ConfigError when the LLM is created."""
     with pytest.raises(ConfigError, match="client= takes an OpenAI or AsyncOpenAI"):
         provider_of(client)
 
@@ -79,8 +79,8 @@ def test_what_is_no_client(client):
         ({"provider": "azure"}, "provider= cannot be combined with client="),
     ],
 )
-def test_a_client_stands_alone(beside, named):
-    """Nothing else may say where requests go or what they sign in with."""
+def test_client_excludes_other_connection_arguments(beside, named):
+    """`client` cannot be combined with other connection or credential arguments."""
     with pytest.raises(ConfigError, match=named):
         LLM(client=openai.OpenAI(api_key=KEY), **beside)
 

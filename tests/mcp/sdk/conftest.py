@@ -25,7 +25,7 @@ def authority(protecting):
 
 @pytest.fixture
 def protected(protecting, authority):
-    """The address of a server that gives tokens itself, and takes no request without one; and what it is asked."""
+    """The address of a server that issues its own tokens and requires them, and the requests it receives."""
     with protecting.listening() as (listener, origin):
         url = f"{origin}/mcp"
         with protecting.running(listener, protecting.protected(authority, url)) as came:
@@ -34,7 +34,7 @@ def protected(protecting, authority):
 
 @pytest.fixture
 def apart(protecting, authority):
-    """The address of a server whose tokens another gives, what the server is asked, and what the other is asked."""
+    """The address of a server with a separate token issuer, and the requests that each receives."""
     with protecting.listening() as (ours, origin), protecting.listening() as (theirs, issuer):
         url = f"{origin}/mcp"
         with (

@@ -33,7 +33,7 @@ def offering(*blocks, structured=None, failed=False, pages=1):
 
 
 def said_by(server):
-    """What it says to a call."""
+    """Return the server's answer to a call."""
 
     async def ask():
         async with connected(target_of(server)) as connection:
@@ -63,25 +63,25 @@ BLOB = types.EmbeddedResource(resource=types.BlobResourceContents(uri="file:///b
         ([], ""),
     ],
 )
-def test_contents(blocks, value):
-    """Texts are told as they are, pictures are shown beside them; sounds and files are named."""
+def test_content_blocks(blocks, value):
+    """Text is returned unchanged, images are returned as images, and other content is named."""
     assert said_by(offering(*blocks)) == ToolOutput(value, failed=False)
 
 
 def test_structured_content():
-    """Structured content is told as JSON, where no text says the same."""
+    """Structured content is returned as JSON if there is no text content."""
     assert said_by(offering(structured={"city": "Huế"})).value == '{"city": "Huế"}'
     assert said_by(offering(types.TextContent(text="Huế"), structured={"city": "Huế"})).value == "Huế"
 
 
 def test_a_failure_without_words():
-    """A failure is one also when the server does not say why."""
+    """A failed call without a message raises an error."""
     with MCPServer(offering(failed=True)) as server, pytest.raises(ToolError, match="without a reason"):
         server.call("say0")
 
 
-def test_a_failure_with_a_picture():
-    """The picture in a failure is named beside its words."""
+def test_failure_with_an_image():
+    """The error of a failed call contains its text and names its image."""
     failing = offering(types.TextContent(text="The page is gone."), PICTURE, failed=True)
     with MCPServer(failing) as server, pytest.raises(ToolError, match=r"gone\.\n\[image/png, 6 bytes\]"):
         server.call("say0")
@@ -95,13 +95,13 @@ def test_tools_in_pages():
 
 
 def test_too_many_tools():
-    """A server that never ends offering is not believed."""
+    """A server that lists tools endlessly raises an error."""
     with MCPServer(offering(pages=1_000_000)) as server, pytest.raises(ConfigError, match="more than 1000 tools"):
         _ = server.tools
 
 
-def test_too_many_tools_on_a_page():
-    """Nor is one that offers more than anybody could want at once."""
+def test_too_many_tools_on_one_page():
+    """A server that offers more than 1,000 tools raises a ConfigError."""
     tools = [types.Tool(name=f"t{number}", input_schema={"type": "object"}) for number in range(1_001)]
 
     async def on_list_tools(context, parameters):
@@ -126,7 +126,7 @@ def holding(pages=1, **others):
 
 
 def test_resources_in_pages():
-    """What there is to read may come in pages, and from a server that knows neither templates nor tools."""
+    """Resources may be listed in pages, and by a server without templates and tools."""
     with MCPServer(holding(pages=3)) as server:
         assert len(server) == 0
         assert [(each.name, each.description) for each in server.resources()] == [
@@ -135,14 +135,14 @@ def test_resources_in_pages():
         assert server.prompts() == ()
 
 
-def test_too_much_to_read():
-    """A server that never ends telling what it offers to read is not believed."""
+def test_too_many_resources():
+    """A server that lists resources endlessly raises a ToolError."""
     with MCPServer(holding(pages=1_000_000)) as server, pytest.raises(ToolError, match="10000 resources, or has too"):
         server.resources()
 
 
-def test_templates_that_fail():
-    """A list of templates that fails is no empty one."""
+def test_failing_resource_templates():
+    """A failing list of resource templates raises a ToolError."""
 
     async def on_list_resource_templates(context, parameters):
         raise ValueError("The shelf is broken.")
@@ -152,8 +152,8 @@ def test_templates_that_fail():
         server.resources()
 
 
-def test_prompts_with_messages_of_a_model():
-    """A prompt in which a model speaks is told as one prompt, with who says what."""
+def test_prompt_with_model_messages():
+    """A prompt with model messages is returned as one string with the role of each message."""
 
     async def on_get_prompt(context, parameters):
         said = [("user", "1 + 1?"), ("assistant", "2."), ("user", f"{parameters.arguments['sum']}?")]
@@ -177,15 +177,15 @@ def test_a_tool_without_a_schema():
 
 
 def test_a_call_that_is_refused():
-    """A server that refuses a call is quoted, and stays connected."""
+    """The error of a refused call quotes the server, and the connection stays open."""
     with MCPServer(Server("silent", on_list_tools=offering().get_request_handler("tools/list").handler)) as server:
         assert len(server) == 1
         with pytest.raises(ToolError, match="The server refused"):
             server.call("say0")
 
 
-def test_an_answer_that_breaks_its_own_promise():
-    """An answer that is not what the server itself said it would be is not used."""
+def test_result_that_violates_the_output_schema():
+    """A result that violates the tool's output schema raises a ToolError."""
     tool = types.Tool(name="say0", input_schema={"type": "object"}, output_schema={"type": "object", "required": ["a"]})
 
     async def on_list_tools(context, parameters):
@@ -201,7 +201,7 @@ def test_an_answer_that_breaks_its_own_promise():
 
 
 def test_what_is_no_server():
-    """An object that is no server of the package is refused by its type."""
+    """An object that is not a server raises a ConfigError with its type."""
 
     async def reach():
         async with connected(Target("a", "a", program=3)):
@@ -211,14 +211,14 @@ def test_what_is_no_server():
         asyncio.run(reach())
 
 
-def test_nothing_is_printed():
-    """What the package logs is not printed where the program has no handler for it."""
+def test_package_logs_are_not_printed():
+    """The log messages of the MCP package are not printed by default."""
     said_by(offering())
     assert any(isinstance(handler, logging.NullHandler) for handler in logging.getLogger("mcp").handlers)
 
 
-def test_a_connection_that_breaks():
-    """Whatever breaks beneath a connection is told as that, and the connection is lost."""
+def test_broken_connection():
+    """An error in the transport raises a ToolError and marks the connection as lost."""
 
     class Broken:
         async def list_tools(self, **_):
@@ -233,8 +233,8 @@ def test_a_connection_that_breaks():
     asyncio.run(ask())
 
 
-def test_what_a_server_was_shown(protecting):
-    """A server is shown token and headers with each request, and nothing that it says brings them further."""
+def test_server_error_does_not_reveal_secrets(protecting):
+    """A server receives the token and headers with each request, and its error does not reveal them."""
     shown = []
 
     async def echoing(scope, receive, send):
@@ -272,7 +272,7 @@ for use in (lambda: MCPServer("true").tools, lambda: serve(core_tools)):
 
 
 def test_without_the_package():
-    """Without the extra, the first use says how to install it."""
+    """Without the extra, the first use raises an error that says how to install it."""
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.count(install_command("mcp")) == 2
 
@@ -281,16 +281,16 @@ SECRETS = {"BELL_TOKEN": "tulip-4711-rose", "BELL_API_KEY": "ghp_" + "a1B2" * 9}
 FALLS = "import os, sys; sys.stderr.write(f'\\x1b]0;me\\x07{os.environ}'); sys.exit(3)"
 
 
-def test_what_a_command_was_given_is_not_said_back(words):
-    """A secret that a command was given is in none of its results."""
+def test_command_secrets_are_removed_from_results(words):
+    """Secrets in a command's environment are removed from its results."""
     with MCPServer(words, "plain", environment={**SECRETS, "BELL_PLACE": "Hue"}) as server:
         said = server.call("environment")
     assert "Hue" in said
     assert not any(secret in said for secret in SECRETS.values())
 
 
-def test_last_words_of_a_command_give_nothing_away():
-    """What a command wrote when it fell is told without what it was given, and without orders for a terminal."""
+def test_output_of_a_crashed_command_is_redacted():
+    """A crashed command's output is reported without its secrets and without terminal escapes."""
     with (
         MCPServer([sys.executable, "-S", "-c", FALLS], "plain", environment=SECRETS) as server,
         pytest.raises(ConfigError, match="It wrote") as caught,
@@ -300,8 +300,8 @@ def test_last_words_of_a_command_give_nothing_away():
     assert not any(each in str(caught.value) for each in (*SECRETS.values(), "\x1b", "\x07"))
 
 
-def test_a_server_that_changes_all_the_time():
-    """A server that says without end that its tools are others is looked at once in a while."""
+def test_constant_change_notifications_are_throttled():
+    """A server that constantly announces changed tools is listed only once in a while."""
     looks = []
 
     async def look():

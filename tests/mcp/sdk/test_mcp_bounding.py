@@ -14,8 +14,8 @@ BOMB = gzip.compress(bytes(MAX_RESPONSE_BYTES))
 
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
 @pytest.mark.parametrize("shown", [{"token": "tulip-4711"}, {"login": print}], ids=["token", "login"])
-def test_no_proxy_hears_what_is_for_this_machine(variable, shown, monkeypatch):
-    """What a server on this machine is shown leaves it by no proxy of another's, which would read it."""
+def test_local_requests_bypass_the_proxy(variable, shown, monkeypatch):
+    """Requests with credentials to a local server are not sent through a proxy."""
     with FakeServer() as proxy, FakeServer("Hello.", repeat=True) as server:
         monkeypatch.setenv(variable, proxy.base_url.removesuffix("/v1"))
         with pytest.raises(AgentKitError):
@@ -31,8 +31,8 @@ def test_no_proxy_hears_what_is_for_this_machine(variable, shown, monkeypatch):
         ("text/event-stream", {"Content-Encoding": "deflate"}, [BOMB], "compressed, which was not requested"),
     ],
 )
-def test_an_answer_that_would_fill_the_memory_is_given_up(kind, headers, pieces, told):
-    """What a server sends without end, or compressed so that it unfolds, is refused in a sentence."""
+def test_oversized_response_is_rejected(kind, headers, pieces, told):
+    """A response that is too large or compressed raises a ConfigError."""
     with FakeServer(raw(*pieces, content_type=kind, headers=headers), repeat=True) as server:
         with pytest.raises(ConfigError, match=told):
             list(MCPServer(f"{server.base_url}/chat/completions", name="far").definitions)

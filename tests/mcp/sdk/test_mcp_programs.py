@@ -58,7 +58,7 @@ def granting(protecting, authority):
 
 @pytest.fixture
 def stack():
-    """What is closed at the end of a test."""
+    """An ExitStack that is closed at the end of a test."""
     import contextlib
 
     with contextlib.ExitStack() as opened:
@@ -66,8 +66,8 @@ def stack():
 
 
 @pytest.mark.parametrize("methods", [("client_secret_basic", "client_secret_post"), ("client_secret_post",)])
-def test_a_program_logs_in(granting, stack, authority, methods):
-    """A program logs in when it is first refused, again when its token has ended, and nothing of it is kept."""
+def test_program_logs_in(granting, stack, authority, methods):
+    """A program logs in when it is rejected and when its token expires, and nothing is stored."""
     url, issuer, shown = granting(stack, methods)
     terms = ClientCredentials("us", SECRET, issuer)
     with MCPServer(url, "far", login=terms, level="safe") as server:
@@ -113,8 +113,8 @@ def test_a_secret_that_is_wrong(granting, stack):
     assert shown
 
 
-def test_a_token_that_does_not_help(granting, stack, authority):
-    """A server that refuses the program's new token, too, is told as that."""
+def test_rejected_new_token(granting, stack, authority):
+    """A server that rejects a newly issued token raises a ConfigError."""
     url, issuer, _ = granting(stack)
     with (
         MCPServer(url, "far", login=ClientCredentials("us", SECRET, issuer, scope="write")) as server,
@@ -123,8 +123,8 @@ def test_a_token_that_does_not_help(granting, stack, authority):
         _ = server.tools
 
 
-def test_nobody_is_asked(granting, stack):
-    """A program cannot be logged in by a person, nor is there anything to forget."""
+def test_program_has_no_interactive_login(granting, stack):
+    """A program's credentials allow no interactive login, and `logout` has nothing to remove."""
     url, issuer, _ = granting(stack)
     with MCPServer(url, "far", login=ClientCredentials("us", SECRET, issuer)) as server:
         with pytest.raises(ConfigError, match="No login function is set"):
@@ -172,7 +172,7 @@ def keys():
 
 @pytest.fixture
 def exchanging(protecting, authority, stack):
-    """A server whose authority gives a token for any form that a check accepts; returns what a client gets."""
+    """Return a function that logs in at an authority which issues tokens for any form that a check accepts."""
 
     def login(check, **terms):
         ours, origin = stack.enter_context(protecting.listening())

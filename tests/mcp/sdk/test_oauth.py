@@ -16,7 +16,7 @@ METADATA = "/.well-known/oauth-authorization-server"
 
 @pytest.fixture
 def stage(protecting):
-    """A server that answers as it is told: what `changed` says of a path, or else as a good one would."""
+    """Return a server that answers as given in `changed`, and otherwise like a correct server."""
 
     def staged(origin, changed):
         good = {
@@ -42,7 +42,7 @@ def stage(protecting):
 
 
 def metadata(origin, **changed):
-    """What a good authorization server says of itself."""
+    """Return the metadata of a correct authorization server."""
     named = {f"{name}_endpoint": f"{origin}/{path}" for name, path in ENDPOINTS.items()}
     return {"issuer": origin, **named, "code_challenge_methods_supported": ["S256"], **changed}
 
@@ -51,12 +51,12 @@ ENDPOINTS = {"authorization": "authorize", "token": "token", "registration": "re
 
 
 def led_back(address):
-    """What a browser is led back to at once, with a code."""
+    """Return the redirect address with an authorization code."""
     return f"http://127.0.0.1/callback?code=tulip-code&state={parse_qs(urlsplit(address).query)['state'][0]}"
 
 
 def login_at(protecting, stage, changed, ask=led_back):
-    """Log in at a server that is as told; gives what is told of it, and what it was asked."""
+    """Log in at a server with the given answers; returns the error message and the requests received."""
     with protecting.listening() as (listener, origin):
         made = {path: answer if isinstance(answer, Response) else answer(origin) for path, answer in changed.items()}
         with (
@@ -140,8 +140,8 @@ def redirecting(url):
 
 
 @pytest.mark.parametrize("path", ["/register", "/token"])
-def test_redirects_are_not_followed_elsewhere(protecting, stage, path):
-    """What is sent in confidence is not sent on to where a redirect leads."""
+def test_confidential_requests_follow_no_redirect(protecting, stage, path):
+    """Confidential requests do not follow a redirect to another server."""
     with protecting.listening() as (listener, other), protecting.running(listener, Starlette()) as elsewhere:
         said, _ = login_at(protecting, stage, {path: redirecting(f"{other}/take")})
     assert "refused" in said
@@ -194,8 +194,8 @@ def test_answers_that_cannot_be_used(protecting, stage, changed, told):
     assert "tulip" not in said
 
 
-def test_what_is_said_back_is_hidden(protecting, stage):
-    """An authorization server that quotes what it was sent in confidence is quoted without that."""
+def test_echoed_secrets_are_masked(protecting, stage):
+    """Confidential values that an authorization server echoes are masked in the error."""
 
     def refuse(request, body):
         return JSONResponse({"error": "invalid_grant", "error_description": body.decode()}, 400)
@@ -225,8 +225,8 @@ def test_a_refusal_without_end(protecting):
             _ = far.tools
 
 
-def test_a_server_that_asks_for_no_login(protecting):
-    """Where nothing is asked for, nobody is asked."""
+def test_server_without_login(protecting):
+    """Logging in to a server that requires no login raises a ConfigError."""
     with (
         protecting.listening() as (listener, origin),
         protecting.running(listener, Starlette()),
@@ -245,8 +245,8 @@ def test_a_server_that_asks_for_no_login(protecting):
         ("x" * 400, "or log in: agentkit mcp login URL"),
     ],
 )
-def test_further_rights(protecting, stage, scope, told):
-    """A server that wants further rights is told with the command, in which nothing of its words is one."""
+def test_insufficient_scope(protecting, stage, scope, told):
+    """A server that requires further scopes raises a ToolError with the safely quoted login command."""
 
     def wanting(request, body):
         if request.headers.get("authorization") is None:
@@ -320,8 +320,8 @@ def test_a_login_that_cannot_be_renewed_now(protecting, stage, status):
             far.call("add")
 
 
-def test_a_renewal_that_cannot_be_used(protecting, stage):
-    """A renewal that is none is not quoted, nor taken."""
+def test_invalid_renewal_response(protecting, stage):
+    """An invalid token response on renewal raises a ToolError and is not quoted."""
     answers = [JSONResponse({"access_token": "tulip", "refresh_token": "tulips", "expires_in": -1})]
 
     def giving(request, body):
@@ -342,7 +342,7 @@ GIVEN = {"access_token": "tulip-token", "refresh_token": "tulip-again"}
 
 
 def logged_out(protecting, stage, changed, *, names=None, token=None):
-    """What is told of a logout where the authorization server answers so, and the bodies that it was sent."""
+    """Log out with the given server answers; returns the outcome and the bodies that were sent."""
     bodies = []
 
     def heard(answer):
@@ -369,8 +369,8 @@ def logged_out(protecting, stage, changed, *, names=None, token=None):
             return done, bodies, came
 
 
-def test_a_login_is_taken_back(protecting, stage):
-    """A logout has both tokens taken back where they were given, by the client that they were given to."""
+def test_logout_revokes_both_tokens(protecting, stage):
+    """A logout revokes both tokens at the server that issued them."""
     done, bodies, came = logged_out(protecting, stage, {"/revoke": Response()})
     assert (done.was_kept, done.trouble) == (True, "")
     assert [body["token"] for body, _ in bodies] == [["tulip-again"], ["tulip-token"]]
@@ -395,16 +395,16 @@ def test_a_login_is_taken_back(protecting, stage):
         ({}, "https://10.0.0.1/", "a private network"),
     ],
 )
-def test_a_login_that_is_not_taken_back(protecting, stage, changed, names, told):
-    """Whatever is said where a login was given, it is forgotten here, and it is told why it may still hold there."""
+def test_failed_revocation(protecting, stage, changed, names, told):
+    """If revocation fails, the login is removed locally and the outcome explains the failure."""
     done, _, _ = logged_out(protecting, stage, changed, names=names)
     assert done.was_kept
     assert told in done.trouble
     assert "tulip" not in done.trouble
 
 
-def test_a_logout_while_a_login_is_renewed(protecting, stage, tmp_path):
-    """Who logs out while a login is renewed is logged out, though new tokens come."""
+def test_logout_during_renewal(protecting, stage, tmp_path):
+    """A logout during a renewal is not undone by the new tokens."""
     given = [JSONResponse({**GIVEN, "expires_in": -1})]
 
     def giving(request, body):

@@ -30,21 +30,21 @@ REQUEST = httpx2.Request("POST", "https://login.example/token", data={"code": "t
         (OAuthClientInformationFull, {"client_id": "a", "client_secret": "tulip\0"}, "its client_secret cannot be"),
     ],
 )
-def test_answers_of_which_nothing_can_be_shown(model, said, told):
-    """What could not be sent on as it is, or ends at no time, is refused where it came, and not quoted."""
+def test_invalid_oauth_responses(model, said, told):
+    """An OAuth response with invalid values raises a ToolError that does not quote them."""
     with pytest.raises(ToolError, match=told) as caught:
         check_answer(model, REQUEST, httpx2.Response(200, json=said))
     assert "tulip" not in str(caught.value)
 
 
 @pytest.mark.parametrize("ends", [None, -1, 0, 3600, 10**10])
-def test_answers_that_can_be_used(ends):
-    """A token is taken whether it says when it ends or not."""
+def test_valid_oauth_responses(ends):
+    """A token is accepted with or without an expiry time."""
     check_answer(OAuthToken, REQUEST, httpx2.Response(200, json={"access_token": "a.b~c+/=", "expires_in": ends}))
 
 
 def metadata(methods):
-    """What an authorization server says of itself that knows these ways to protect a code."""
+    """Return the metadata of an authorization server with these PKCE methods."""
     named = {name: f"https://login.example/{name}" for name in ("authorization_endpoint", "token_endpoint")}
     return OAuthMetadata(issuer="https://login.example", **named, code_challenge_methods_supported=methods)
 
@@ -62,8 +62,8 @@ def metadata(methods):
         (None, False, False, ""),
     ],
 )
-def test_codes_are_protected(said, is_named, is_meant, told):
-    """Who does not say that codes are protected gives none to us, unless the developer names him and he is silent."""
+def test_pkce_is_required(said, is_named, is_meant, told):
+    """An authorization server must support PKCE, unless the developer names it and it states no methods."""
     if not told:
         check_metadata("mcp.example", said, is_named=is_named, is_meant=is_meant)
         return
@@ -83,8 +83,8 @@ def test_codes_are_protected(said, is_named, is_meant, told):
         (f"https://a.example/in?scope={'x' * 9_000}", None),
     ],
 )
-def test_pages_with_a_query_of_their_own(page, opened):
-    """A page is opened with what it asks for itself and what we ask for, and never with two answers to one question."""
+def test_login_page_with_a_query(page, opened):
+    """The login page keeps its own query parameters, but may not set or repeat the client's."""
     if opened is not None:
         assert page_of(page) == opened
         return
@@ -111,8 +111,8 @@ def basic(user, secret):
         (httpx2.Request("POST", "https://a.example", headers={"Authorization": "Basic tulip"}), "it is"),
     ],
 )
-def test_nothing_is_said_back(request_, said):
-    """What went there in confidence is not told, however it was sent, also where its end would have been cut off."""
+def test_error_does_not_echo_secrets(request_, said):
+    """Secrets of the request are removed from the quoted error, even if they are encoded or truncated."""
     told = told_of(request_, httpx2.Response(400, json={"error": "bad", "error_description": said}))
     assert "tulip" not in told
     assert "dHVsaXA" not in told
@@ -130,6 +130,6 @@ def test_nothing_is_said_back(request_, said):
         json.dumps(["tulip"]).encode(),
     ],
 )
-def test_what_says_nothing(body):
-    """An answer that is no object says nothing."""
+def test_error_response_without_a_reason(body):
+    """An error response that is not an object gives no reason."""
     assert told_of(REQUEST, httpx2.Response(400, content=body)) == "no reason was given"

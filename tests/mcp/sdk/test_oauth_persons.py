@@ -15,20 +15,20 @@ from agentkit.mcp.login_store import StoredLogin
 
 
 def files():
-    """The logins that are kept."""
+    """Return the files of the stored logins."""
     return sorted((settings.state_folder() / "mcp" / "logins").glob("*.json"))
 
 
 def kept_file(change):
-    """Change what is kept."""
+    """Change the stored login."""
     [path] = files()
     document = json.loads(path.read_text())
     change(document)
     path.write_text(json.dumps(document))
 
 
-def test_a_person_logs_in_once(protected, protecting):
-    """Whoever opens the address is logged in, and from then on no one is asked, in other programs either."""
+def test_person_logs_in_once(protected, protecting):
+    """A person logs in once, and other programs use the stored login."""
     url, _ = protected
     asked = []
 
@@ -48,7 +48,7 @@ def test_a_person_logs_in_once(protected, protecting):
 
 
 def test_a_function_that_awaits(protected, protecting):
-    """The function that asks may await."""
+    """The login function may be asynchronous."""
 
     async def ask(address):
         protecting.led_to(address)  # opened, and not gone on to where it leads
@@ -74,7 +74,7 @@ def test_a_function_that_does_not_wait(protected, protecting):
 
 
 def test_nobody_to_ask(protected):
-    """Without anybody to ask, the error names the command that asks."""
+    """Without a login function, the error names the command that logs in."""
     url, came = protected
     with MCPServer(url, "far") as server:
         with pytest.raises(
@@ -88,15 +88,15 @@ def test_nobody_to_ask(protected):
     assert {line for line in came if line != "POST /mcp"} == set()
 
 
-def test_a_key_in_an_address_is_not_told(protected):
-    """What stands behind a question mark may be a key, and is in no error."""
+def test_errors_do_not_contain_the_query(protected):
+    """Errors do not contain the query of an address, as it may hold a key."""
     with MCPServer(f"{protected[0]}?key=tulip", "far") as server, pytest.raises(ConfigError) as caught:
         _ = server.tools
     assert "tulip" not in str(caught.value)
 
 
-def test_secrets_are_told_nowhere(protected, protecting, authority, caplog):
-    """A token is in no result, error, log or representation, also where the server says it or the login fails."""
+def test_tokens_are_never_shown(protected, protecting, authority, caplog):
+    """Tokens do not appear in results, errors, logs or representations."""
     caplog.set_level(logging.DEBUG, "agentkit")
     caplog.set_level(logging.DEBUG, "mcp.client.auth")
     with MCPServer(protected[0], "far", login=protecting.browse, level="safe") as server:
@@ -115,7 +115,7 @@ def test_secrets_are_told_nowhere(protected, protecting, authority, caplog):
 
 
 def test_a_token_that_has_ended_is_renewed(protected, protecting, authority):
-    """A login whose token has ended is renewed without a person, whether its end was known or not."""
+    """A login with an expired token is renewed without a person, whether its expiry was known or not."""
     with MCPServer(protected[0], "far", login=protecting.browse, level="safe") as server:
         assert len(server.tools) == 2
         authority.tokens.clear()
@@ -126,8 +126,8 @@ def test_a_token_that_has_ended_is_renewed(protected, protecting, authority):
     assert authority.refreshed == 2
 
 
-def test_a_login_that_another_program_renewed(protected, protecting, authority):
-    """What another process has renewed is taken over; the token that it replaced is not renewed once more."""
+def test_login_renewed_by_another_program(protected, protecting, authority):
+    """A login renewed by another program is used without renewing it again."""
     with MCPServer(protected[0], "far", login=protecting.browse, level="safe") as first:
         assert len(first.tools) == 2
         with MCPServer(protected[0], "far", level="safe") as second:
@@ -138,8 +138,8 @@ def test_a_login_that_another_program_renewed(protected, protecting, authority):
     assert authority.refreshed == 1
 
 
-def test_calls_at_once_renew_once(protected, protecting, authority):
-    """Calls that are refused at the same time renew the login once."""
+def test_concurrent_calls_renew_once(protected, protecting, authority):
+    """Concurrent rejected calls renew the login once."""
     with MCPServer(protected[0], "far", login=protecting.browse, level="safe") as server:
         assert len(server.tools) == 2
         authority.tokens.clear()
@@ -154,8 +154,8 @@ def test_calls_at_once_renew_once(protected, protecting, authority):
     assert (said, authority.refreshed) == (["3"] * 5, 1)
 
 
-def test_a_login_that_has_ended(protected, protecting, authority):
-    """A login that cannot be renewed ends the call with the command; whoever connects then is asked again."""
+def test_expired_login(protected, protecting, authority):
+    """A login that cannot be renewed raises an error with the login command, and a new login works."""
     with MCPServer(protected[0], "far", login=protecting.browse, level="safe") as server:
         assert len(server.tools) == 2
         authority.tokens.clear()
@@ -167,7 +167,7 @@ def test_a_login_that_has_ended(protected, protecting, authority):
 
 
 def test_logging_out(protected, protecting):
-    """After a logout nothing is kept, and the next call is refused."""
+    """A logout removes the stored login, and the next call raises an error."""
     with MCPServer(protected[0], "far", login=protecting.browse, level="safe") as server:
         assert len(server.tools) == 2
         assert server.logout()
@@ -178,7 +178,7 @@ def test_logging_out(protected, protecting):
 
 
 def test_logging_out_elsewhere(protected, protecting):
-    """A logout ends the login of programs that are at work, too, and whoever logs in anew is heard by them."""
+    """A logout in one program ends the login in others, and a new login applies to them as well."""
     with (
         MCPServer(protected[0], "far", login=protecting.browse, level="safe") as server,
         MCPServer(protected[0], "far", login=protecting.browse) as other,
@@ -192,8 +192,8 @@ def test_logging_out_elsewhere(protected, protecting):
         assert server.call("add", first=1, second=2) == "3"
 
 
-def test_tokens_go_to_who_gave_them(apart, protecting, authority):
-    """A login is renewed where it was given and never at the server, also by a program that has only what is kept."""
+def test_tokens_are_renewed_at_their_issuer(apart, protecting, authority):
+    """A login is renewed at its issuer and never at the server, also from the stored login."""
     url, came, asked = apart
     with MCPServer(url, "far", login=protecting.browse, level="safe") as server:
         assert len(server.tools) == 2
@@ -205,7 +205,7 @@ def test_tokens_go_to_who_gave_them(apart, protecting, authority):
 
 
 def test_a_login_holds_for_one_address(protected, protecting):
-    """A login is not shown at another address, not even of the same host."""
+    """A stored login is not used for another address, not even on the same host."""
     url, _ = protected
     with MCPServer(url, "far", login=protecting.browse) as server:
         assert len(server.definitions) == 2
@@ -215,8 +215,8 @@ def test_a_login_holds_for_one_address(protected, protecting):
         _ = server.tools
 
 
-def test_the_login_is_refused(protected, authority, protecting):
-    """Who says no at the authorization server is quoted, and nothing is kept."""
+def test_login_is_refused(protected, authority, protecting):
+    """A refused login raises an error with the server's reason and stores nothing."""
     authority.refuses = True
     server = MCPServer(protected[0], "far", login=protecting.browse)
     with (
@@ -234,8 +234,8 @@ def test_the_login_is_refused(protected, authority, protecting):
         ({"redirect_uri": "http://127.0.0.1:9/back"}, "returned no address"),
     ],
 )
-def test_nobody_answers(protected, terms, told):
-    """Where no answer comes, it is said what was waited for, and for how long."""
+def test_login_without_an_answer(protected, terms, told):
+    """A login without an answer raises an error that names what was missing."""
     with (
         MCPServer(protected[0], "far", login=Login(lambda _: None, **terms)) as server,
         pytest.raises(ConfigError, match=told),
@@ -244,8 +244,8 @@ def test_nobody_answers(protected, terms, told):
 
 
 @pytest.mark.parametrize("said", ["http://127.0.0.1/callback?code=a&state=b", "tulip", "http://[", "?code=c"])
-def test_an_address_that_does_not_answer(protected, said):
-    """What a person pastes is the answer to this login, or it is refused."""
+def test_invalid_pasted_address(protected, said):
+    """A pasted address that is not the redirect address raises a ConfigError."""
     with (
         MCPServer(protected[0], "far", login=lambda _: said) as server,
         pytest.raises(ConfigError, match="not the redirect address"),
@@ -253,15 +253,15 @@ def test_an_address_that_does_not_answer(protected, said):
         server.login()
 
 
-def test_an_address_of_ones_own(protected, protecting):
-    """A program with a page of its own has the browser led there, and gives the address that was called."""
+def test_custom_redirect_uri(protected, protecting):
+    """A program may use its own redirect page and return the address that was called."""
     terms = Login(protecting.led_to, redirect_uri="https://app.example.com/back")
     with MCPServer(protected[0], "far", login=terms) as server:
         assert len(server.definitions) == 2
 
 
-def test_a_function_that_fails(protected):
-    """What the function that asks raises is raised to whoever needed the login."""
+def test_failing_login_function(protected):
+    """An exception in the login function is raised to the caller."""
 
     def ask(_):
         raise RuntimeError("There is no browser.")
@@ -298,8 +298,8 @@ def test_a_client_that_is_known(apart, protecting, authority):
     assert (asked.count("POST /register"), len(authority.clients)) == (1, 1)
 
 
-def test_a_port_that_is_taken(protected, protecting):
-    """A port that another program listens on cannot be led back to."""
+def test_redirect_port_in_use(protected, protecting):
+    """A redirect port that is already in use raises a ConfigError."""
     port = int(protected[0].split(":")[2].removesuffix("/mcp"))
     with (
         MCPServer(protected[0], "far", login=Login(protecting.browse, port=port)) as server,
@@ -317,8 +317,8 @@ def test_a_server_that_is_away():
         server.login()
 
 
-def test_what_is_kept_is_broken(protected, protecting):
-    """A file that is not as we write it is not guessed at."""
+def test_damaged_login_file(protected, protecting):
+    """A damaged login file raises an error that does not quote it."""
     with MCPServer(protected[0], "far", login=protecting.browse) as server:
         server.login()
     kept_file(lambda document: document.update(tokens=["tulip"]))
@@ -327,8 +327,8 @@ def test_what_is_kept_is_broken(protected, protecting):
     assert "tulip" not in str(caught.value)
 
 
-def test_a_copy_in_another_process(protected, protecting):
-    """A server with a login can be sent to another process, which finds what is kept."""
+def test_pickled_server_uses_the_stored_login(protected, protecting):
+    """A pickled server uses the stored login."""
     with MCPServer(protected[0], "far", login=Login(port=0), level="safe") as server:
         copy = pickle.loads(pickle.dumps(server))
     with MCPServer(protected[0], "far", login=protecting.browse) as server:

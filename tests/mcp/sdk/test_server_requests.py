@@ -54,8 +54,8 @@ def asking():
         (ZeroDivisionError("The approver is broken."), "None"),
     ],
 )
-def test_a_form(asking, answer, told):
-    """Values of the approver fill in a form; consent alone leaves required fields empty, so it is no answer."""
+def test_form_answers(asking, answer, told):
+    """The approver's values fill in a form; an approval without the required fields is no answer."""
     asked = []
 
     def approve(request):
@@ -71,8 +71,8 @@ def test_a_form(asking, answer, told):
     assert "name: Your name." in str(request)
 
 
-def test_the_approver_of_the_run_answers(asking):
-    """In a run its approver is asked, on the run's event loop if it is asynchronous; without one, nobody answers."""
+def test_run_approver_answers(asking):
+    """The run's approver answers on the run's event loop; without an approver there is no answer."""
     server, places = asking(), []
 
     async def approve(_request):
@@ -94,7 +94,7 @@ def test_the_approver_of_the_run_answers(asking):
 
 
 def test_a_person_may_think(asking):
-    """The time that a person takes does not count as time of the call."""
+    """The time a person takes to answer does not count towards the call's timeout."""
 
     def approve(_request):
         time.sleep(1.2)
@@ -129,8 +129,8 @@ def test_a_model(asking):
     assert done.usage.requests == 3
 
 
-def test_nobody_answers_for_two(asking):
-    """While calls of callers with different approvers are under way, the server's questions are refused."""
+def test_requests_with_two_approvers_are_refused(asking):
+    """Server requests are refused while callers with different approvers are active."""
     server, waiting = asking(), threading.Event()
 
     def approve(_request):

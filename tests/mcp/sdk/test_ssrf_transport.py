@@ -52,8 +52,8 @@ def test_names_that_lead_elsewhere(addresses, told):
         asked(NAMED, "https://login.example.org/token", lambda *_: addresses)
 
 
-def test_names_that_lead_nowhere():
-    """A name that nobody knows is told as that."""
+def test_unresolvable_host():
+    """A host name that cannot be resolved raises a ToolError."""
 
     def resolver(host, port):
         raise OSError("nobody knows it")
@@ -79,17 +79,17 @@ def test_redirects_within():
 
 @pytest.mark.parametrize("location", ["http://localhost/b", "http://169.254.169.254/", "//example.com/b"])
 def test_redirects_elsewhere(location):
-    """A redirect that leads elsewhere is not followed."""
+    """A redirect to another origin is not followed."""
     assert redirected(location) == (307, 1)
 
 
 def test_redirects_without_end():
-    """A server that redirects without end is given up."""
+    """Following an endless chain of redirects stops after six requests."""
     assert redirected("/v1/chat/completions", repeat=True) == (307, 6)
 
 
 def test_a_server_that_is_slow():
-    """Who does not answer in time is not waited for."""
+    """A server that does not answer in time raises a ToolError."""
 
     async def listen(reading, writing):
         await reading.read()

@@ -53,7 +53,7 @@ class Figures:
 
 
 def _put(text: str, **names: str) -> str:
-    """The text with other names for these, where they stand alone."""
+    """Return the text with whole-word names replaced."""
     return re.sub(rf"(?<!\w)({'|'.join(names)})(?!\w)", lambda match: names[match[1]], text)
 
 

@@ -218,8 +218,8 @@ def test_a_redirection_among_the_words_of_a_denied_command_never_lets_it_through
     ],
     ids=lambda text: text[:8].strip() + str(len(text)),
 )
-def test_a_long_hostile_text_is_judged_at_once(text):
-    """Ten thousand hostile characters are judged in two seconds of CPU time, without a crash or an allow."""
+def test_long_hostile_text_is_judged_quickly(text):
+    """Judging ten thousand hostile characters takes under two seconds of CPU time and does not crash."""
     judge("ls")
     started = time.process_time()
     decision = judge(text)
@@ -345,8 +345,8 @@ def test_what_names_its_files_is_not(command):
     assert judge(command, contained=False, exposed=EXPOSED).verdict is Verdict.ALLOW
 
 
-def test_writing_outside_could_carry_data_out():
-    """A write outside the workspace is asked about and marked as egress, but not into what a sandbox throws away."""
+def test_write_outside_workspace_counts_as_egress():
+    """A write outside the workspace needs approval and counts as egress, except into a sandbox's temporary files."""
     for decision in (judge("echo x > /data/y"), judge("echo x > /tmp/y", contained=False)):
         assert (decision.verdict, decision.egress) == (Verdict.ASK, True)
     decision = judge("echo x > /tmp/y && cat /tmp/y")

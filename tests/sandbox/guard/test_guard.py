@@ -25,7 +25,7 @@ ESCAPES = rows("escapes.jsonl")
 
 
 def outcome(code):
-    """The ending of a run, and what it printed to standard output."""
+    """Return the ending of a run and its standard output."""
     printed = []
     ending = run(code, lambda stream, text: printed.append(text) if stream == "stdout" else None)
     return ending, "".join(printed)
@@ -60,7 +60,7 @@ def test_escapes_are_stopped():
 
 
 def wrapped(code, how):
-    """The code in other clothes, which must not change what it may do."""
+    """Return variants of the code that must not change what it may do."""
     indented = "".join(f"    {line}\n" for line in code.splitlines())
     return [
         f"def _wrapped():\n{indented}_wrapped()\n",
@@ -150,12 +150,12 @@ def test_error_shows_the_lines_of_the_code_only():
 
 
 def test_ok_has_no_text():
-    """There is nothing to tell of a run that went well."""
+    """A successful run has an empty text."""
     assert outcome("1")[0].text() == ""
 
 
 def test_output_before_an_error_is_returned():
-    """What was printed before an error has been printed."""
+    """Output printed before an error is returned."""
     assert outcome("print('a')\n1 / 0")[1] == "a\n"
 
 
@@ -176,7 +176,7 @@ def test_every_module_can_be_imported(name):
 
 @pytest.mark.parametrize("name", ["os", "pathlib", "threading", "requests", "nope"])
 def test_missing_module_is_reported_briefly(name):
-    """What is available is named once, in a text of at most 400 characters."""
+    """The error lists the available modules once, in at most 400 characters."""
     text = outcome(f"import {name}")[0]
     assert len(f"{text.message} {text.hint}") <= 400
     assert text.text().count("available: ") == 1
@@ -204,8 +204,8 @@ def test_detail(row):
 
 
 @pytest.mark.for_each("row", rows("refusals.jsonl"), ids=lambda row: repr(row["code"][:40]))
-def test_refusal_says_what_to_do(row):
-    """What is refused is named, with what to do instead."""
+def test_refusal_suggests_an_alternative(row):
+    """The error of a refused run says what was refused and what to do instead."""
     ending, _ = outcome(row["code"])
     assert ending.kind in {"refused", "syntax"} or not row["said"]
     assert row["said"] in ending.text()

@@ -21,8 +21,8 @@ class Stack(contextlib.ExitStack):
 PRIVACY = Privacy(lambda kind: kind is Stack)
 
 
-def test_methods_and_attributes_of_python_are_private():
-    """What a class of Python has, and what its methods keep in objects, are both found."""
+def test_private_methods_and_attributes_are_found():
+    """Private methods of a standard library class and private attributes its methods set are both found."""
     assert {"_push_cm_exit", "_create_exit_wrapper"} <= PRIVACY.names(Stack)
     assert "_exit_callbacks" in PRIVACY.names(Stack)
     assert {"_mu", "_sigma"} <= private_names(statistics.NormalDist)
@@ -34,7 +34,7 @@ def test_names_for_subclasses_are_not_private():
 
 
 def test_documentation_is_not_a_name():
-    """A text that begins with an underscore, such as a method's documentation, is not taken for a name."""
+    """A string that begins with an underscore, such as a docstring, is not treated as a name."""
     assert all(name.isidentifier() for name in private_names(textwrap.TextWrapper))
 
 
@@ -48,8 +48,8 @@ def test_private_names_are_refused():
     PRIVACY.check(3, "_push_cm_exit")
 
 
-def test_names_of_heirs_are_refused_too():
-    """What a class is given, the classes that derive from it have as well."""
+def test_private_names_of_subclasses_are_refused():
+    """A private name of a subclass cannot be set on its base class."""
 
     class Base:
         """Derives from nothing of Python's."""

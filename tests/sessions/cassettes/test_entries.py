@@ -48,7 +48,7 @@ HEAD = {"id": 1, "at": 12.5, "seconds": 0.5}
 
 
 def back(question, answer, **more):
-    """The question and its answer as they are read from what is written."""
+    """Encode a question and its answer, and decode them again."""
     numbers = MessageNumbers()
     line = {**HEAD, **encode_question(question, numbers), **encode_answer(answer, numbers), **more}
     return Reader().read(json.loads(json.dumps(line)))
@@ -68,8 +68,8 @@ def back(question, answer, **more):
     ],
     ids=["request", "short request", "tool", "person", "vectors"],
 )
-def test_question_and_answer_come_back(question, answer):
-    """A request, a tool call and what a person was asked come back with their answers, and vectors with their texts."""
+def test_question_and_answer_round_trip(question, answer):
+    """Requests, tool calls, approvals and embeddings survive a round trip with their answers."""
     asking = back(question, answer, inside=3, live=True)
     assert (asking.question, asking.answer) == (question, answer)
     assert (asking.number, asking.at, asking.seconds, asking.inside) == (1, 12.5, 0.5, 3)
@@ -92,14 +92,14 @@ def lost(error, unanswered):
         BadResponse("Cut."),
     ],
 )
-def test_errors_of_models_come_back(error):
-    """A ModelError comes back as what it was, with all that it carried."""
+def test_model_errors_round_trip(error):
+    """A ModelError survives a round trip with its type, message and attributes."""
     found = back(REQUEST, error).answer
     assert (type(found), str(found), vars(found)) == (type(error), str(error), vars(error))
 
 
 def test_an_error_of_a_later_version_is_a_model_error():
-    """An error that this version does not know is a ModelError with the same words."""
+    """An unknown type of error is read as a ModelError with the same message."""
     line = {**HEAD, "ask": "model", "messages": [], "error": {"kind": "Overloaded", "text": "Too much.", "new": 1}}
     assert type(Reader().read(line).answer) is ModelError
 
@@ -119,18 +119,18 @@ def test_an_error_of_a_later_version_is_a_model_error():
     ],
 )
 def test_values_of_results(content, value, kept):
-    """A result's own value comes back when it is plain data of a moderate size."""
+    """The value of a tool result survives a round trip if it is plain data of moderate size."""
     assert back(CALL, ToolResult("add", "ok", content, value)).answer.value == kept
 
 
-def test_a_value_whose_text_was_redacted_is_none():
-    """When the text that says the value is no JSON any more, there is no value."""
+def test_value_of_redacted_content_is_none():
+    """A tool result whose content is no longer valid JSON has no value."""
     line = {**HEAD, "ask": "tool", "call": {"id": "c", "name": "n", "arguments": ""}, "value": "content"}
     assert Reader().read({**line, "answer": {"tool": "n", "status": "ok", "content": "{oops"}}).answer.value is None
 
 
-def test_what_an_answer_has_cost_comes_back():
-    """What answering was charged with stands beside the answer; where nothing was, nothing is written."""
+def test_charge_round_trip():
+    """The charge of an answer survives a round trip; an empty charge is not written."""
     charge = Charge(30, 4, {"tool_calls": 2}, (0.25, 0.5))
     assert back(CALL, ToolResult("add", "ok", "1"), **encode_charge(charge)).charge == charge
     assert back(CALL, ToolResult("add", "ok", "1")).charge is None
@@ -138,19 +138,19 @@ def test_what_an_answer_has_cost_comes_back():
 
 
 @pytest.mark.parametrize("charge", [3, [1], [1, 2, {"tool_calls": "x"}], [-1, 0, {}], [1, 2, 3], [1, 2, {}, "much"]])
-def test_a_charge_that_is_none_is_refused(charge):
-    """What does not say tokens, tool calls and dollars is a damaged line."""
+def test_invalid_charge_is_rejected(charge):
+    """An invalid charge raises a SessionError."""
     with pytest.raises(SessionError, match="damaged"):
         back(CALL, ToolResult("add", "ok", "1"), charge=charge)
 
 
-def test_when_the_time_was_up_comes_back():
-    """At which of its readings a watch said that the time was up is a line of its own."""
+def test_time_up_is_read():
+    """A line with the watch and the reading at which time was up is parsed as a TimeUp."""
     assert Reader().read({"watch": "1/2", "up": 3, "at": 12.5}) == TimeUp("1/2", 3, 12.5)
 
 
-def test_a_milestone_can_name_its_answer():
-    """What a run tells of a recorded answer is not written again, and read as if it were."""
+def test_milestone_refers_to_its_answer():
+    """A milestone that refers to a recorded answer by number is read with that answer."""
     reader, numbers = Reader(), MessageNumbers()
     result = ToolResult("add", "ok", "1")
     reader.read({**HEAD, **encode_question(REQUEST, numbers), **encode_answer(RESPONSE, numbers)})
@@ -163,8 +163,8 @@ def test_a_milestone_can_name_its_answer():
     assert (result_told.milestone, result_told.inside) == (ToolCallFinished(CALL, result), 9)
 
 
-def test_a_milestone_can_stand_alone():
-    """Any other milestone is written whole, as sessions have it."""
+def test_milestone_without_answer_is_written_in_full():
+    """A milestone without a recorded answer is written in full, as in a session."""
     line = encode_milestone("run", 13.0, RunStarted("helper", "Hi."), 0)
     assert line == {"run": "run", "at": 13.0, "event": "run_started", "agent": "helper", "prompt": "Hi."}
     told = Reader().read(line)
@@ -189,14 +189,14 @@ def test_a_milestone_can_stand_alone():
     ],
 )
 def test_damaged_lines_are_refused(line):
-    """A line that is no entry is a SessionError, never anything else."""
+    """A line that is not a valid entry raises a SessionError."""
     with pytest.raises(SessionError):
         Reader().read(line)
 
 
 @pytest.mark.parametrize("packed", ["0000803f 00", "0000803f 000080", "00"])
 def test_a_damaged_vector_is_refused(packed):
-    """A vector whose last number is incomplete is a damaged line; nothing is dropped silently."""
+    """A vector with an incomplete last number raises an error."""
     numbers = MessageNumbers()
     question = encode_question(VectorsAsked(("a",), {}), numbers)
     answer = encode_answer(VectorsMade([[1.0]], "m", Usage(1, requests=1)), numbers)
@@ -206,8 +206,8 @@ def test_a_damaged_vector_is_refused(packed):
         Reader().read({**HEAD, **question, **answer})
 
 
-def test_a_milestone_cannot_tell_of_a_person():
-    """A run that tells of an answer which is neither a response nor a result is a damaged line."""
+def test_milestone_cannot_refer_to_an_approval():
+    """A milestone that refers to a person's answer raises a SessionError."""
     reader, numbers = Reader(), MessageNumbers()
     answer = encode_answer(Approved("c1", "once"), numbers)
     reader.read({**HEAD, **encode_question(PersonAsked(CALL, DECISION), numbers), **answer})
@@ -217,7 +217,7 @@ def test_a_milestone_cannot_tell_of_a_person():
 
 @pytest.mark.for_each("number", [float("nan"), float("inf"), -1, 1e12, 10**400, "12", True, None])
 @pytest.mark.for_each("name", ["id", "at", "seconds", "inside"])
-def test_numbers_that_nothing_counts_are_refused(name, number):
-    """A time that no clock shows, or a question's number that is none, is a damaged line."""
+def test_invalid_numbers_are_rejected(name, number):
+    """An invalid time or question number raises a SessionError."""
     with pytest.raises(SessionError):
         back(REQUEST, RESPONSE, **{name: number})

@@ -29,8 +29,8 @@ def hiding():
         {"content": json.dumps({"api_key": "Zx9" * 10})},
     ],
 )
-def test_secrets_are_redacted_wherever_they_stand(hiding, data):
-    """A key is redacted in any text of an entry, however deep."""
+def test_secrets_are_redacted_at_any_depth(hiding, data):
+    """A key is redacted in any string of an entry, at any depth."""
     shown = hiding.line(data)
     assert json.loads(shown) == hiding.hidden(data)
     assert KEY not in shown
@@ -45,8 +45,8 @@ def test_arguments_stay_json(hiding):
     assert json.loads(redacted["arguments"]) == {"pem": "[redacted: private key]", "path": "a.txt", "mode": 5}
 
 
-def test_what_holds_no_secret_is_left_as_it_is(hiding):
-    """An entry without a secret is written as it is, and its arguments keep their spelling."""
+def test_entry_without_secret_is_unchanged(hiding):
+    """An entry without a secret is unchanged, including the formatting of its arguments."""
     data = {"arguments": '{"b":1,  "a":2}', "text": "long " * 100, "image": "data:image/png;base64,AKIA", "n": 1}
     assert hiding.line(data) == to_line(data)
     assert hiding.hidden(data) == data
@@ -65,7 +65,7 @@ def test_secrets_of_the_environment_are_redacted(hiding, monkeypatch):
 
 
 def test_known_texts_are_forgotten_in_time(hiding):
-    """A great many long texts do not fill the memory, and are redacted all the same."""
+    """Secrets are redacted even after many long strings have been cached."""
     for number in range(1_002):
         hiding.hidden({"text": f"{number} " * 100})
     assert hiding.hidden({"text": KEY}) == {"text": "[redacted: API key]"}
@@ -82,8 +82,8 @@ def test_known_texts_are_forgotten_in_time(hiding):
         {"content": [{"url": f"data:image/png;base64,{KEY} {KEY}"}]},
     ],
 )
-def test_secrets_are_redacted_in_keys_behind_escapes_and_beside_pictures(hiding, data):
-    """A key is redacted as the name of a field, spelled with escapes, and in text that only begins like a picture."""
+def test_secrets_in_names_and_escapes_are_redacted(hiding, data):
+    """A key is redacted in field names, in escaped strings and in text that only starts like an image."""
     hidden = hiding.hidden(data)
     shown = json.dumps(hidden) + str(json.loads(hidden.get("arguments", "0")))
     assert KEY not in shown
@@ -91,8 +91,8 @@ def test_secrets_are_redacted_in_keys_behind_escapes_and_beside_pictures(hiding,
     assert "[redacted: " in shown
 
 
-def test_pictures_are_left_as_they_are(hiding):
-    """The base64 of an image, a PDF or a recording is never taken for a secret, even beside one."""
+def test_base64_data_is_not_redacted(hiding):
+    """The base64 data of an image, a PDF or a recording is not redacted, even next to a secret."""
     data = "AKIA" + "A1B2" * 4 + "/"
     for shown in (
         {"url": f"data:image/png;base64,{data}", "detail": "low"},
@@ -103,8 +103,8 @@ def test_pictures_are_left_as_they_are(hiding):
         assert hiding.hidden({"content": [shown, KEY]}) == {"content": [shown, "[redacted: API key]"]}
 
 
-def test_a_text_is_no_picture(hiding):
-    """What is written as the data of a text, or leads elsewhere, is redacted like any other text."""
+def test_text_urls_are_redacted(hiding):
+    """A text data URL or a web address that contains a key is redacted like any other string."""
     for url in (f"data:text/plain,{KEY}", f"https://example.com/a.pdf?key={KEY}"):
         assert KEY not in json.dumps(hiding.hidden({"part": "file", "url": url, "name": "a"}))
 
@@ -126,7 +126,7 @@ NAMED = [
 
 @pytest.mark.parametrize(("data", "secret"), NAMED)
 def test_what_its_name_calls_secret_is_redacted(hiding, data, secret):
-    """The value of an argument, a key or a header whose name says that it is secret is not written, short as it be."""
+    """The value of an argument, key or header with a secret name is redacted, however short it is."""
     line = hiding.line(data)
     assert secret not in line
     assert "[redacted: secret]" in line
@@ -143,6 +143,6 @@ def test_what_its_name_calls_secret_is_redacted(hiding, data, secret):
         {"text": "password: ask your administrator; token=tokenizer.next; password=$PASSWORD; secret=read()"},
     ],
 )
-def test_what_only_sounds_secret_is_left(hiding, data):
-    """Numbers, schemas, tokens of pages and of texts, and places that are to be filled in are written as they are."""
+def test_harmless_values_are_not_redacted(hiding, data):
+    """Numbers, schemas, page tokens, token counts and placeholders are not redacted."""
     assert json.loads(hiding.line(data)) == data

@@ -16,8 +16,8 @@ def texts(*words):
     return [UserMessage(word) for word in words]
 
 
-def test_what_was_said_is_named_by_its_number():
-    """A message stands there whole when it is new, and a row of known ones is named by its first and last number."""
+def test_known_messages_are_written_as_ranges():
+    """A new message is written in full; known messages are written as a range of numbers."""
     numbers = MessageNumbers()
     said = texts("a", "b", "c")
     assert numbers.row(said[:1]) == [{"number": 1, "role": "user", "content": "a"}]
@@ -31,15 +31,15 @@ def test_what_was_said_is_named_by_its_number():
     assert numbers.row([said[2], said[1]]) == ["3", "2"]
 
 
-def test_same_words_are_the_same_message():
-    """A message that is built anew from the same words is the same one."""
+def test_equal_messages_share_a_number():
+    """A new message with the same content gets the number of the earlier one."""
     numbers = MessageNumbers()
     numbers.row(texts("a", "b"))
     assert numbers.row(texts("a", "b", "a")) == ["1-2", "1"]
 
 
 def test_conversations_side_by_side_stay_short():
-    """Conversations that go on in turns are each named by few spans."""
+    """Alternating conversations are each written as few ranges."""
     numbers = MessageNumbers()
     rows = [texts("a"), texts("b")]
     for turn in range(10):
@@ -50,8 +50,8 @@ def test_conversations_side_by_side_stay_short():
     assert len(json.dumps(numbers.row(rows[0]))) < 200
 
 
-def test_conversations_that_are_equal_do_not_grow_into_each_other():
-    """Of two conversations that are equal only the one grows that goes on."""
+def test_conversations_with_common_prefix_stay_separate():
+    """Conversations with a common beginning are read back without messages of each other."""
     numbers, numbered = MessageNumbers(), NumberedMessages()
     a, b, c = texts("a", "b", "c")
     for row in ([a], [a, b], [a], [a, b], [a, b, c], [a, b]):
@@ -59,8 +59,8 @@ def test_conversations_that_are_equal_do_not_grow_into_each_other():
         assert [numbered[number]["content"] for number in found] == [message.content for message in row]
 
 
-def test_single_texts_and_schemas_have_numbers_too():
-    """An instruction or a schema is written once, like a message, also when it has a number of its own."""
+def test_instructions_and_schemas_are_numbered():
+    """Instructions and schemas are written once and then by number, even if they have a `number` key."""
     numbers, numbered = MessageNumbers(), NumberedMessages()
     schema = {"type": "object", "number": {"type": "integer"}}
     written = [numbers.one(thing) for thing in ("Be brief.", schema, "Be brief.", dict(schema))]
@@ -78,7 +78,7 @@ MESSAGES = st.one_of(
 
 @given(st.lists(MESSAGES, min_size=1, max_size=8), st.lists(st.lists(st.integers(0, 7), max_size=8), max_size=6))
 def test_every_row_comes_back(messages, rows):
-    """Whatever rows are written, the same messages are read."""
+    """Any rows that are written are read back as the same messages."""
     numbers, numbered = MessageNumbers(), NumberedMessages()
     for row in rows:
         said = [messages[place % len(messages)] for place in row]
@@ -95,13 +95,13 @@ def test_every_row_comes_back(messages, rows):
 
 @pytest.mark.parametrize("row", [[{"role": "user"}], ["1"], ["x"], ["1-"], [7], ["-1"], ["1-x"]])
 def test_damaged_rows_are_refused(row):
-    """A number that nothing has, and what is neither number nor message, is a clear error."""
+    """An unknown number, or an item that is neither number nor message, raises a SessionError."""
     with pytest.raises(SessionError, match="damaged"):
         NumberedMessages().row(row)
 
 
-def test_absurd_spans_end_where_nothing_is():
-    """A span over more numbers than there are is an error at once."""
+def test_range_beyond_known_numbers_is_rejected():
+    """A range that exceeds the known numbers raises an error immediately."""
     numbered = NumberedMessages()
     numbered.row([{"number": 1, "text": "a"}])
     with pytest.raises(SessionError, match="number 2"):
@@ -109,7 +109,7 @@ def test_absurd_spans_end_where_nothing_is():
 
 
 def test_a_row_longer_than_any_conversation_is_refused():
-    """A short row of spans does not become a hundred thousand messages and more."""
+    """A row that expands to more than 100,000 messages raises a SessionError."""
     numbered = NumberedMessages()
     numbered.row([{"number": number, "text": ""} for number in range(1, 1001)])
     with pytest.raises(SessionError, match="more than 100,000 messages"):
@@ -117,7 +117,7 @@ def test_a_row_longer_than_any_conversation_is_refused():
 
 
 def test_many_long_spans_are_refused():
-    """Spans of a few bytes that name millions of messages together are refused before they are read."""
+    """Ranges that expand to too many messages in total raise a SessionError."""
     numbered = NumberedMessages(most_in_all=1_000)
     numbered.row([{"number": number, "text": "a"} for number in range(1, 101)])
     assert len([numbered.row(["1-100"]) for _ in range(9)]) == 9

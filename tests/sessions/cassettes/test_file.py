@@ -24,7 +24,7 @@ def path(tmp_path):
 
 
 def test_the_header_is_written_with_the_first_entry(tmp_path):
-    """A recording writes once for each answer: its header waits for the first, and the end writes nothing more."""
+    """The header is written together with the first entry, and finishing writes nothing more."""
     path, part = tmp_path / "new" / "run.jsonl", tmp_path / "new" / "run.jsonl.part"
     writer = CassetteWriter(path, 0.0)
     assert part.read_text("utf-8") == ""
@@ -35,8 +35,8 @@ def test_the_header_is_written_with_the_first_entry(tmp_path):
     assert path.read_text("utf-8") == written
 
 
-def test_lines_come_back(path):
-    """A header says what the file is and who wrote it when; every line comes back in its order."""
+def test_written_lines_are_read_back(path):
+    """A cassette has a header with version and date, and its lines are read back in order."""
     writer = CassetteWriter(path, 0.0)
     writer.write(LINE)
     writer.write({**LINE, "run": "s", "note": "héllo \ud800"})
@@ -48,15 +48,15 @@ def test_lines_come_back(path):
 
 
 def test_only_the_owner_can_read_it(path):
-    """A cassette is its owner's alone, while it is written and later."""
+    """Only the owner can read a cassette, during recording and afterwards."""
     writer = CassetteWriter(path, 0.0)
     modes = [path.with_name("trip.cassette.part").stat().st_mode & 0o777]
     writer.finish(keep=True)
     assert [*modes, path.stat().st_mode & 0o777] == [0o600, 0o600]
 
 
-def test_an_older_cassette_stays_until_the_end(path):
-    """What is recorded is beside the older cassette until it is kept, and stays there when it is not."""
+def test_older_cassette_is_replaced_at_the_end(path):
+    """A recording is written to a separate file and replaces the older cassette only when it is kept."""
     first = CassetteWriter(path, 0.0)
     first.finish(keep=True)
     before = path.read_bytes()
@@ -72,8 +72,8 @@ def test_an_older_cassette_stays_until_the_end(path):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_line_that_was_cut_off_is_passed_over(path):
-    """What a crash left of the last line is passed over; what was there before is read."""
+def test_truncated_last_line_is_ignored(path):
+    """A truncated last line is ignored, and the lines before it are read."""
     writer = CassetteWriter(path, 0.0)
     writer.write(LINE)
     writer.finish(keep=True)
@@ -82,7 +82,7 @@ def test_a_line_that_was_cut_off_is_passed_over(path):
 
 
 def test_an_exported_session_is_read_too(path):
-    """The lines of an exported session are those of a run in a cassette."""
+    """The lines of an exported session are read like a run in a cassette."""
     path.parent.mkdir()
     lines = [{"session": 1, "name": "trip"}, encode_entry(SessionEntry("r", 1.0, RunResumed()))]
     path.write_text("".join(f"{to_line(line)}\n" for line in lines))
@@ -91,7 +91,7 @@ def test_an_exported_session_is_read_too(path):
 
 
 def test_two_recordings_of_one_cassette_do_not_mix(path):
-    """When another process has begun to record the same cassette, the first recording is not put in its place."""
+    """A recording does not replace the cassette if another process has started to record it."""
     first, second = CassetteWriter(path, 0.0), CassetteWriter(path, 0.0)
     with pytest.raises(SessionError, match="another process"):
         first.finish(keep=True)
@@ -99,8 +99,8 @@ def test_two_recordings_of_one_cassette_do_not_mix(path):
     assert path.exists()
 
 
-def test_a_vanished_recording_is_an_error(path):
-    """A recording that was deleted meanwhile cannot be kept, and says so."""
+def test_deleted_recording_raises(path):
+    """Finishing a recording whose file was deleted raises a SessionError."""
     writer = CassetteWriter(path, 0.0)
     path.with_name("trip.cassette.part").unlink()
     with pytest.raises(SessionError, match="cannot be written"):
@@ -108,7 +108,7 @@ def test_a_vanished_recording_is_an_error(path):
 
 
 def test_a_folder_that_cannot_be_made_is_an_error(tmp_path):
-    """Where no folder can be made, nothing is recorded, and the error names the cassette."""
+    """If the folder cannot be created, recording raises a SessionError."""
     (tmp_path / "file").write_text("")
     with pytest.raises(SessionError, match=r"cannot be written.*folder"):
         CassetteWriter(tmp_path / "file" / "trip.cassette", 0.0)
@@ -133,8 +133,8 @@ except SessionError as error:
 """
 
 
-def test_a_version_that_is_not_known_is_not_told(tmp_path):
-    """From a source tree that was not installed, a cassette does not say who wrote it, and no error has a gap."""
+def test_unknown_version_is_omitted(tmp_path):
+    """Without package metadata, the header has no version and errors say "version unknown"."""
     (tmp_path / "agentkit").symlink_to(Path(agentkit.__file__).parent)
     command = [sys.executable, "-I", "-S", "-c", WITHOUT_METADATA, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
@@ -165,8 +165,8 @@ print(len(read_cassette(path.with_name("trip.cassette.part"))[1]))
 """
 
 
-def test_a_full_disk_is_an_error(path):
-    """What cannot be written is an error at once, and what was written before can be read."""
+def test_full_disk_raises(path):
+    """Writing to a full disk raises an error, and the lines written before can be read."""
     command = [sys.executable, "-c", WRITE_UNTIL_FULL, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     error, count = done.stdout.splitlines()
@@ -188,15 +188,15 @@ def test_a_full_disk_is_an_error(path):
         (b'{"cassette": 1}\n\n{"event": "x"}\n', "line 3.*unknown"),
     ],
 )
-def test_what_is_no_cassette_is_refused(tmp_path, content, said):
-    """A file that is no cassette, of a later version, or damaged is refused with what is wrong, and where."""
+def test_invalid_cassette_is_rejected(tmp_path, content, said):
+    """A file that is not a valid cassette raises an error that says what is wrong."""
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(SessionError, match=said):
         read_cassette(tmp_path / "x")
 
 
-def test_where_there_is_none_it_says_how_to_get_one(tmp_path):
-    """When there is no cassette, the error says how to record one; a folder and a pipe are none."""
+def test_missing_cassette_error_explains_recording(tmp_path):
+    """A missing cassette raises an error with the option that records one; so do a folder and a pipe."""
     with pytest.raises(SessionError, match=r"does not exist.*--record=once"):
         read_cassette(tmp_path / "x")
     with pytest.raises(SessionError, match="is not a file"):

@@ -45,7 +45,7 @@ def cassette(tmp_path):
 
 
 def test_answers_come_in_any_order(cassette):
-    """Parallel runs may ask in another order; of equal questions the first recorded is answered first."""
+    """Requests may be replayed in another order; equal requests are answered in the recorded order."""
     path = cassette(
         (request("a"), say("1")),
         (request("b"), say("2")),
@@ -67,7 +67,7 @@ def test_of_questions_that_differ_in_their_room_each_has_its_own(cassette):
 
 
 def test_errors_are_replayed(cassette):
-    """What the model failed with then, it fails with again."""
+    """A recorded model error is replayed."""
     player = Player(cassette((request("a"), RateLimited("Slow down.", status=429))))
     assert str(player.replayed(request("a"))) == "Slow down."
 
@@ -82,8 +82,8 @@ def test_time_is_that_of_the_recording(cassette):
     assert began <= later == player.now()
 
 
-def test_an_unknown_question_is_told_with_what_differs(cassette):
-    """What was not recorded is a ReplayError that shows it beside the recorded question most like it."""
+def test_unknown_request_raises_with_a_diff(cassette):
+    """An unrecorded request raises a ReplayError with a diff to the most similar recorded request."""
     player = Player(cassette((request("x"), say("1")), (request("a", "b", "c"), say("2"))))
     with pytest.raises(ReplayError) as caught:
         player.replayed(request("a", "b", "d"))
@@ -93,8 +93,8 @@ def test_an_unknown_question_is_told_with_what_differs(cassette):
     assert "--record=all" in str(caught.value)
 
 
-def test_a_kind_that_is_used_up_is_told(cassette):
-    """When nothing of the kind is left, what is asked now is told alone."""
+def test_no_unused_answer_of_the_kind(cassette):
+    """If no unused answer of the kind is left, the error shows only the current request."""
     player = Player(cassette((request("a"), say("1"))))
     with pytest.raises(ReplayError, match=r"a tool is called as it is now. No unused answer of this kind"):
         player.replayed(CALL)
@@ -102,8 +102,8 @@ def test_a_kind_that_is_used_up_is_told(cassette):
         player.replayed(PERSON)
 
 
-def test_secrets_are_not_told(cassette):
-    """What differs is told without keys."""
+def test_secrets_are_redacted_in_the_diff(cassette):
+    """The ReplayError redacts keys in the diff."""
     player = Player(cassette((request("a"), say("1"))))
     with pytest.raises(ReplayError) as caught:
         player.replayed(request("sk-" + "a1b2" * 8))
@@ -111,7 +111,7 @@ def test_secrets_are_not_told(cassette):
 
 
 def test_a_divergence_that_was_caught_is_raised_at_the_end(cassette):
-    """The first divergence fails the replay even when a program has caught its error."""
+    """The first divergence fails the replay even if the program caught its error."""
     player = Player(cassette((request("a"), say("1"))))
     for word in "bc":
         with pytest.raises(ReplayError):
@@ -121,8 +121,8 @@ def test_a_divergence_that_was_caught_is_raised_at_the_end(cassette):
     player.finish(keep=False)
 
 
-def test_answers_that_are_left_fail_the_replay(cassette):
-    """Answers that nobody asked for are an error, unless the replay is a partial one."""
+def test_unused_answers_fail_the_replay(cassette):
+    """Unused answers raise a ReplayError at the end, unless the replay is partial or discarded."""
     path = cassette((request("a"), say("1")), (CALL, ToolResult("add", "ok", "1")))
     with pytest.raises(ReplayError, match=r"2 answers that were not used. First, the model is called"):
         Player(path).finish()
@@ -134,8 +134,8 @@ def test_answers_that_are_left_fail_the_replay(cassette):
         player.finish()
 
 
-def test_what_a_tool_asked_is_part_of_its_answer(tmp_path):
-    """What was asked inside of a tool call need not be asked again: the call's answer is there."""
+def test_requests_inside_a_tool_call_are_not_replayed(tmp_path):
+    """Requests recorded inside a tool call do not have to be replayed, as the call's result is recorded."""
     recorder = Recorder(tmp_path / "trip.cassette")
 
     def ask():
@@ -152,8 +152,8 @@ def test_what_a_tool_asked_is_part_of_its_answer(tmp_path):
     player.finish()
 
 
-def test_a_live_answer_is_asked_for_again(tmp_path):
-    """A call whose answer no file can hold runs again, and what it asks is answered from the recording."""
+def test_live_tool_call_runs_again(tmp_path):
+    """A tool call with a live result runs again, and its inner requests are replayed."""
     recorder = Recorder(tmp_path / "trip.cassette")
     asked = []
 
@@ -181,8 +181,8 @@ class Account:
         self.charges.append(charge)
 
 
-def test_what_an_answer_has_cost_is_charged_again(tmp_path):
-    """The cost of an answer is recorded with it, and charged when it is replayed; what has cost nothing is not."""
+def test_charge_is_replayed(tmp_path):
+    """The recorded charge of an answer is charged again on replay; an empty charge is not."""
     recorder = Recorder(tmp_path / "trip.cassette")
     with active(recorder):
         taped(CALL, lambda: ToolResult("add", "ok", "1"), account=Account(Charge(30, 4, {"tool_calls": 2}, (0.25,))))
@@ -194,8 +194,8 @@ def test_what_an_answer_has_cost_is_charged_again(tmp_path):
     assert account.charges == [Charge(30, 4, {"tool_calls": 2}, (0.25,))]
 
 
-def test_the_time_is_up_when_it_was_in_the_recording(tmp_path):
-    """A watch of a replay stands still until the reading at which the recorded one said that the time was up."""
+def test_time_is_up_at_the_recorded_reading(tmp_path):
+    """A replayed watch expires at the same reading as the recorded one."""
     recorder = Recorder(tmp_path / "trip.cassette")
     watch = recorder.watch()
     for seconds in (5.0, 4.0, -1.0):

@@ -32,7 +32,7 @@ def lines(path):
 
 
 def test_questions_and_milestones_are_written(recorder):
-    """Each question with its answer, and what runs tell, stand there in the order in which they came."""
+    """Questions with their answers and milestones are recorded in order."""
     with active(recorder):
         told("r", RunStarted("helper", "Hi."))
         taped(REQUEST, lambda: RESPONSE)
@@ -47,8 +47,8 @@ def test_questions_and_milestones_are_written(recorder):
     assert recorder.is_replaying is False
 
 
-def test_what_a_run_tells_of_an_answer_is_not_written_twice(recorder):
-    """A response and a result that a run tells as they came are named; one that was changed on its way is written."""
+def test_milestone_does_not_repeat_a_recorded_answer(recorder):
+    """A milestone refers to a recorded answer by number; a changed answer is written in full."""
     changed = ToolResult("add", "ok", "1 [Note]")
     with active(recorder):
         for _ in range(2):
@@ -68,8 +68,8 @@ def test_what_a_run_tells_of_an_answer_is_not_written_twice(recorder):
     ]
 
 
-def test_what_a_tool_asks_is_marked(recorder):
-    """What is asked and told inside of a tool call bears the number of the call; live answers are marked too."""
+def test_lines_inside_a_tool_call_are_marked(recorder):
+    """Lines recorded inside a tool call contain the call's number, and live answers are marked."""
 
     def ask():
         told("inner", RunStarted("worker", "Go."))
@@ -84,8 +84,8 @@ def test_what_a_tool_asks_is_marked(recorder):
     assert "inside" not in call
 
 
-def test_a_question_is_answered_once(recorder):
-    """What comes after a question's first answer is not written down, and who says it is told so."""
+def test_only_first_answer_is_recorded(recorder):
+    """Only the first answer to a question is recorded; later ones return False."""
     asked = recorder.asked(REQUEST)
     assert [asked.heard(RESPONSE), asked.heard(Response(AssistantMessage("Late.")))] == [True, False]
     recorder.finish()
@@ -102,8 +102,8 @@ def test_the_time_that_is_up_is_written_once(recorder):
     assert [(line["watch"], line["up"]) for line in lines(recorder.path)] == [("1", 2), ("1/2", 1)]
 
 
-def test_a_recording_that_is_over_hears_nothing(recorder):
-    """What a thread asks after the end is answered and not recorded; ending twice is no error."""
+def test_nothing_is_recorded_after_finish(recorder):
+    """After `finish`, questions are answered but not recorded, and `finish` can be called again."""
     recorder.finish()
     with active(recorder):
         assert taped(CALL, lambda: RESULT) is RESULT
@@ -113,7 +113,7 @@ def test_a_recording_that_is_over_hears_nothing(recorder):
 
 
 def test_any_thread_can_be_recorded(recorder):
-    """Questions that threads ask at the same time are written whole."""
+    """Requests made by several threads at the same time are recorded intact."""
 
     def work(number):
         with active(recorder):
@@ -130,8 +130,8 @@ def test_any_thread_can_be_recorded(recorder):
     assert asked == {f"{number} {turn}" for number in range(4) for turn in range(20)}
 
 
-def test_a_conversation_grows_the_file_by_what_is_new(recorder):
-    """Every message is written once, however often it is sent."""
+def test_each_message_is_written_once(recorder):
+    """Each message is written once, however often it is sent."""
     messages = []
     with active(recorder):
         for turn in range(50):
@@ -155,8 +155,8 @@ with active(Recorder(sys.argv[1])):
 """
 
 
-def test_a_crash_keeps_what_was_recorded(tmp_path):
-    """What was answered before a process is killed can be read from the file beside the cassette's place."""
+def test_recording_survives_a_crash(tmp_path):
+    """After a process is killed, its answers can be read from the partial cassette file."""
     path = tmp_path / "trip.cassette"
     done = subprocess.run([sys.executable, "-c", KILLED, str(path)], timeout=60, check=False)
     assert done.returncode == -9

@@ -67,8 +67,8 @@ def fits(recorded, asked):
     ],
     ids=["descriptions", "model", "call ids", "the provider's own", "schema's name"],
 )
-def test_what_does_not_count(same):
-    """A tool's description, the model's name, ids and what a provider keeps for itself may change."""
+def test_ignored_differences(same):
+    """Tool descriptions, the model's name, ids and provider data do not affect matching."""
     assert fits(ASKED, same)
 
 
@@ -88,12 +88,12 @@ def test_what_does_not_count(same):
     ids=["instruction", "tools", "settings", "schema", "fewer", "result", "order", "image", "kind"],
 )
 def test_what_counts(other):
-    """Instruction, messages, names of tools, settings and the schema of the answer must be the same."""
+    """Requests match only if instruction, messages, tool names, settings and output schema are equal."""
     assert not fits(ASKED, other)
 
 
-def test_tool_calls_are_told_apart_by_name_and_arguments():
-    """A call is the same when its arguments are, in whatever spelling; what is no JSON must be the same text."""
+def test_tool_calls_match_by_name_and_arguments():
+    """Tool calls match by name and JSON arguments; arguments that are not JSON must be identical strings."""
     assert fits(CALL, ToolCall("x", "add", '{"b":2,"a":1}'))
     assert not fits(CALL, ToolCall("c1", "add", '{"a": 1, "b": 3}'))
     assert not fits(CALL, ToolCall("c1", "sub", CALL.arguments))
@@ -101,8 +101,8 @@ def test_tool_calls_are_told_apart_by_name_and_arguments():
     assert fits(ToolCall("x", "add", "[" * 100_000), ToolCall("y", "add", "[" * 100_000))
 
 
-def test_persons_are_asked_the_same_about_the_same_call():
-    """What a person is asked is told apart by call and rule, not by how the reason is worded."""
+def test_approval_requests_match_by_call_and_rule():
+    """Approval requests match by call and rule, regardless of the reason's wording."""
     assert fits(PERSON, PersonAsked(CALL, Decision("ask", "level", "It is very dear.")))
     assert not fits(PERSON, PersonAsked(CALL, Decision("ask", "flow", "It is dear.")))
     assert not fits(PERSON, CALL)
@@ -122,21 +122,21 @@ def test_persons_are_asked_the_same_about_the_same_call():
         ("no mark", "no  mark", False),
     ],
 )
-def test_what_was_redacted_fits_anything(recorded, asked, same):
-    """The mark of a redaction stands for any text; the text around it must be there, in its order."""
+def test_redaction_mark_matches_any_text(recorded, asked, same):
+    """A redaction mark matches any text; the text around it must match in order."""
     assert fits(Request((UserMessage(recorded),)), Request((UserMessage(asked),))) is same
 
 
-def test_settings_may_be_of_any_kind():
-    """A setting that is no JSON counts by how it is shown, and what is nested without end is still compared."""
+def test_settings_of_any_type_match():
+    """Settings that are not JSON are compared by their repr, and recursive ones are compared too."""
     endless = []
     endless.append(endless)
     assert fits(request(settings={"stop": {1}}), request(settings={"stop": {1}}))
     assert fits(request(settings={"stop": endless}), request(settings={"stop": endless}))
 
 
-def test_room_for_the_answer_does_not_count():
-    """How long an answer may be is not compared, as limits decide it; it tells questions apart that are alike."""
+def test_max_tokens_does_not_affect_matching():
+    """`max_tokens` does not affect matching, but is stored to distinguish similar requests."""
     narrow, wide = (question_form(request(settings={"max_tokens": most, "seed": 1})) for most in (100, 200))
     assert narrow.fits(wide)
     assert wide.fits(question_form(request(settings={"seed": 1})))
@@ -146,7 +146,7 @@ def test_room_for_the_answer_does_not_count():
 
 
 def test_most_of_a_conversation_can_be_shared():
-    """Of recorded questions the one with the most messages in common is the nearest."""
+    """The similarity of two requests is the number of messages they have in common."""
     one, two = (
         question_form(ASKED),
         question_form(request(messages=[*ASKED.messages[:3], ToolMessage("c1", "add", "4")])),
@@ -155,7 +155,7 @@ def test_most_of_a_conversation_can_be_shared():
 
 
 def test_difference_is_readable():
-    """A difference names what is gone and what is new, with the lines around it."""
+    """A diff shows removed and added lines with the lines around them."""
     asked = request(messages=[*ASKED.messages[:3], ToolMessage("c1", "add", "4\nor so")])
     told = difference(question_form(ASKED), question_form(asked)).splitlines()
     assert told[-3:] == ["-result of add: 3", "+result of add: 4", "+  or so"]
@@ -164,13 +164,13 @@ def test_difference_is_readable():
 
 
 def test_difference_is_bounded():
-    """Of a long difference the first sixty lines are shown, and how many more there are."""
+    """A long diff shows its first sixty lines and the number of omitted lines."""
     told = difference(None, RequestKey("model", "", [message_form(UserMessage("line\n" * 100))])).splitlines()
     assert len(told) == 61
     assert told[-1].endswith("more lines")
 
 
 def test_empty_texts_are_shown():
-    """A message without text is a line too, and a form that is no object is shown as it is."""
+    """A message without text is shown as a line, and a key that is not an object is shown unchanged."""
     assert str(RequestKey("model", "plain", [message_form(UserMessage(""))])) == "plain\nuser: "
     assert str(RequestKey("model", "[1]")) == "[1]"

@@ -10,8 +10,8 @@ from agentkit.sessions.store import SessionEntry
 from agentkit.sessions.stores.in_memory import InMemorySessionStore
 
 
-def test_a_copy_goes_its_own_way():
-    """What is written to a pickled copy does not reach the first store, and what was held there is free here."""
+def test_pickled_copy_is_independent():
+    """Writes to a pickled copy do not affect the original store, and the copy has no held runs."""
     store = InMemorySessionStore()
     store.append("trip", [SessionEntry("run-1", 1, RunEnded("done"))])
     store.hold("trip", "run-1")
@@ -22,7 +22,7 @@ def test_a_copy_goes_its_own_way():
 
 
 def test_only_the_session_of_a_held_run_is_in_use():
-    """A session whose run is held is not deleted until the run is released; other sessions are."""
+    """A session with a held run cannot be deleted until the run is released; other sessions can."""
     store = InMemorySessionStore()
     for name in ("trip", "other"):
         store.append(name, [SessionEntry("run-1", 1, RunEnded("done"))])

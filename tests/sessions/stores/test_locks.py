@@ -31,8 +31,8 @@ def another(locks):
     return type(locks)(locks._path if isinstance(locks, RangeLocks) else locks._folder)
 
 
-def test_a_lock_is_had_once(locks):
-    """A lock that is taken is refused to others until it is given back; other locks are free."""
+def test_lock_is_exclusive(locks):
+    """A taken lock is refused until it is released; other locks are unaffected."""
     release = locks.take("a")
     assert locks.take("a") is None
     assert another(locks).take("a") is None
@@ -47,7 +47,7 @@ def test_a_lock_is_had_once(locks):
 
 
 def test_a_lock_may_be_shared(locks):
-    """A shared lock is had by many, and by one alone only when all of them have given it back."""
+    """A shared lock has several holders; an exclusive lock needs all of them to release it."""
     first, second = locks.take("a", shared=True), another(locks).take("a", shared=True)
     first()
     assert locks.take("a") is None
@@ -59,7 +59,7 @@ def test_a_lock_may_be_shared(locks):
 
 
 def test_a_killed_process_has_no_locks(locks, tmp_path):
-    """The lock of another process is respected while it lives, and free when it has been killed."""
+    """A lock of another process is respected while it lives, and released when it is killed."""
     command = [sys.executable, "-c", TAKING, type(locks).__name__, str(tmp_path / "locks"), "a"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "True\n"
@@ -70,8 +70,8 @@ def test_a_killed_process_has_no_locks(locks, tmp_path):
     locks.take("a")()
 
 
-def test_one_of_many_threads_has_a_lock(locks):
-    """Of many threads that want a lock, never two have it at once."""
+def test_one_thread_holds_a_lock_at_a_time(locks):
+    """Only one of several threads holds a lock at a time."""
     inside, worst = [], []
 
     def try_it(_):
@@ -88,15 +88,15 @@ def test_one_of_many_threads_has_a_lock(locks):
 
 
 def test_files_of_locks_are_the_owners(locks, tmp_path):
-    """What locks leave on the disk can be read by their owner only."""
+    """Lock files can be read by their owner only."""
     release = locks.take("a")
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert [path.stat().st_mode & 0o777 for path in files] == [0o600]
     release()
 
 
-def test_a_file_that_is_removed_while_one_waits_is_no_lock(tmp_path):
-    """Who opened a file that its holder then removed does not take it for the lock."""
+def test_removed_lock_file_is_not_accepted(tmp_path):
+    """A lock file that its holder removed is not accepted as the lock."""
     locks = FileLocks(tmp_path)
     release = locks.take("a")
     path = next(tmp_path.iterdir())
@@ -108,8 +108,8 @@ def test_a_file_that_is_removed_while_one_waits_is_no_lock(tmp_path):
         assert not _is_at(waiting, path)
 
 
-def test_a_lock_that_is_given_back_just_then_is_had(tmp_path):
-    """When the holder gives a lock back between two steps of who takes it, that one gets it all the same."""
+def test_lock_released_during_take_is_acquired(tmp_path):
+    """A lock that is released while it is being taken is acquired."""
     locks = FileLocks(tmp_path)
     releases = [locks.take("a")]
 
@@ -129,7 +129,7 @@ def test_a_lock_that_is_given_back_just_then_is_had(tmp_path):
 
 
 def test_locks_that_cannot_be_had_are_an_error(tmp_path):
-    """Where no lock can be made, the error names the place."""
+    """A lock that cannot be created raises a SessionError."""
     (tmp_path / "file").write_text("in the way")
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "file" / "locks", tmp_path / "folder"):
@@ -137,8 +137,8 @@ def test_locks_that_cannot_be_had_are_an_error(tmp_path):
             RangeLocks(path).take("a")
 
 
-def test_a_lock_that_the_system_refuses_is_an_error(tmp_path):
-    """A lock that cannot be opened for another reason than that it is taken is an error, and its file is closed."""
+def test_system_error_while_locking_raises(tmp_path):
+    """An unexpected system error while locking raises a SessionError and closes the file."""
     file = (tmp_path / "lock").open("wb")
     with pytest.raises(SessionError, match="cannot be opened"):
         _got(file, fcntl.flock, file, 0)
@@ -146,14 +146,14 @@ def test_a_lock_that_the_system_refuses_is_an_error(tmp_path):
 
 
 def test_the_platform_decides(tmp_path):
-    """Linux has byte ranges, other systems have files."""
+    """Linux uses byte-range locks, other systems use lock files."""
     assert isinstance(locks_beside(tmp_path / "a.db", "linux"), RangeLocks)
     assert isinstance(locks_beside(tmp_path / "a.db", "darwin"), FileLocks)
     assert isinstance(locks_beside(tmp_path / "a.db", "win32"), FileLocks)
 
 
-def test_a_session_that_stays_locked_is_an_error(locks):
-    """When a session is kept locked by somebody who changes it, a run does not wait for ever."""
+def test_locked_session_raises_after_timeout(locks):
+    """Holding a run in a session that stays locked raises an error after the timeout."""
     holds = RunLocks(locks, wait_seconds=0.05)
     with holds.alone("trip"), pytest.raises(SessionError, match="is in progress"):
         holds.hold("trip", "run-1")

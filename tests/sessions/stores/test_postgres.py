@@ -38,7 +38,7 @@ def server(postgres_url):
 
 
 def test_a_newer_schema_is_refused(store, server):
-    """A database of a newer version is not touched, and the error names both versions."""
+    """A database with a newer schema raises an error that names both versions."""
     store.close()
     server.execute("UPDATE agentkit.schema_version SET version = 7")
     with pytest.raises(SessionError, match=r"schema version 7, and this version reads up to 1. Update agentkit"):
@@ -46,7 +46,7 @@ def test_a_newer_schema_is_refused(store, server):
 
 
 def test_a_server_that_is_not_there_is_an_error(tmp_path):
-    """Without a server the error names the database, without its password, and what the server's library says."""
+    """A failed connection raises an error with the reason and without the password."""
     store = PostgresSessionStore(f"postgresql://me:secret@/trips?host={tmp_path}")
     with pytest.raises(SessionError, match="cannot be read or written: connection") as caught:
         store.read("trip")
@@ -54,7 +54,7 @@ def test_a_server_that_is_not_there_is_an_error(tmp_path):
 
 
 def test_a_lost_connection_is_made_again(store, server):
-    """A store whose connection was lost says so once, and then connects again."""
+    """A lost connection raises an error once, and the next use reconnects."""
     server.execute(END_ALL)
     with pytest.raises(SessionError, match="cannot be read or written"):
         store.read("trip")
@@ -75,8 +75,8 @@ def test_a_run_whose_hold_was_lost_is_given_up(store, server):
     store.append("trip", [SessionEntry("run-2", 2.0, RunEnded("done"))])
 
 
-def test_a_hold_is_released_without_a_connection(store, server):
-    """Releasing a run when the connection has just been lost is no error: the server has released it."""
+def test_release_after_lost_connection(store, server):
+    """Releasing a run after the connection was lost raises no error."""
     release = store.hold("trip", "run-2")
     server.execute(END_ALL)
     release()
@@ -84,7 +84,7 @@ def test_a_hold_is_released_without_a_connection(store, server):
 
 
 def test_a_database_that_refuses_is_an_error(store, server):
-    """What the server refuses is an error, and the connection stays good."""
+    """A statement that the server rejects raises an error, and the connection stays usable."""
     server.execute("ALTER TABLE agentkit.entries ADD CHECK (at < 5)")
     with pytest.raises(SessionError, match="violates check constraint"):
         store.append("trip", [ENTRY, SessionEntry("run-1", 9.0, RunEnded("done"))])
@@ -103,8 +103,8 @@ def test_a_session_that_another_uses_stays(store, postgres_url):
     other.close()
 
 
-def test_a_store_that_is_let_go_closes_its_connection(postgres_url, server):
-    """A store that nobody uses any more ends its connection by itself."""
+def test_collected_store_closes_its_connection(postgres_url, server):
+    """A store that is garbage-collected closes its connection."""
     store = PostgresSessionStore(postgres_url)
     store.append("trip", [ENTRY])
     del store

@@ -45,7 +45,7 @@ def mode_of(path):
 
 
 def test_only_the_owner_can_read(store, path):
-    """The file, its log and its locks are the owner's alone, and so is the folder that was made for them."""
+    """Only the owner can access the database, its log, its locks and the created folder."""
     release = store.hold("trip", "run-1")
     assert {found.name: mode_of(found) for found in path.parent.iterdir()} == dict.fromkeys(
         ["sessions.db", "sessions.db-wal", "sessions.db-shm", "sessions.db-locks"], 0o600
@@ -66,7 +66,7 @@ def test_it_is_one_file_with_a_log(store, path):
 
 
 def test_a_newer_schema_is_refused(store, path):
-    """A file of a newer version is not touched, and the error names both versions."""
+    """A database with a newer schema raises an error that names both versions."""
     store.close()
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA user_version = 7")
@@ -87,8 +87,8 @@ def test_a_newer_schema_is_refused(store, path):
         "DROP TABLE entries",
     ],
 )
-def test_a_file_that_computes_is_refused(store, path, changed):
-    """A file in which something else stands than we put there, such as a view without end, is not read."""
+def test_unexpected_schema_is_rejected(store, path, changed):
+    """A database with an unexpected schema, such as a recursive view, raises an error."""
     store.create("journey", [])
     store.close()
     with sqlite3.connect(path) as connection:
@@ -99,7 +99,7 @@ def test_a_file_that_computes_is_refused(store, path, changed):
 
 
 def test_a_database_of_another_program_is_refused(tmp_path):
-    """A database that is not ours is left as it is."""
+    """A database of another program raises an error and is not modified."""
     with sqlite3.connect(tmp_path / "other.db") as connection:
         connection.execute("CREATE TABLE cookies (name TEXT)")
     connection.close()
@@ -110,7 +110,7 @@ def test_a_database_of_another_program_is_refused(tmp_path):
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path):
-    """A file that is no database is left as it is."""
+    """A file that is not a database raises an error and is not modified."""
     (tmp_path / "notes.txt").write_text("Dear diary, " * 100)
     with pytest.raises(SessionError, match="not an SQLite database; use another file"):
         SQLiteSessionStore(tmp_path / "notes.txt").read("trip")
@@ -118,7 +118,7 @@ def test_a_file_that_is_no_database_is_refused(tmp_path):
 
 
 def test_an_empty_file_becomes_a_database(tmp_path):
-    """An empty file, as a temporary file is, can be used."""
+    """An empty file, such as a temporary file, can be used as a database."""
     (tmp_path / "empty.db").touch()
     store = SQLiteSessionStore(tmp_path / "empty.db")
     store.append("trip", [ENTRY])
@@ -127,7 +127,7 @@ def test_an_empty_file_becomes_a_database(tmp_path):
 
 
 def test_a_damaged_file_is_an_error(store, path):
-    """A damaged file is a clear error that says what can be done."""
+    """A damaged file raises an error that suggests a solution."""
     for number in range(50):
         store.append("trip", [SessionEntry("run-1", 1.0, AnswerRefused(f"{number}" * 2_000))])
     store.close()
@@ -139,8 +139,8 @@ def test_a_damaged_file_is_an_error(store, path):
     store.close()
 
 
-def test_a_damaged_entry_is_an_error(store, path):
-    """An entry that is not what was written is a clear error."""
+def test_damaged_entry_raises(store, path):
+    """Reading a damaged entry raises a SessionError."""
     store.close()
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE entries SET milestone = '{'")
@@ -172,8 +172,8 @@ assert len(store.read("trip")[0]) == 2 * kept + 1
 """
 
 
-def test_a_full_disk_is_an_error_and_no_half_entry(path):
-    """When the disk is full, nothing of an append is kept, all before it is, and with room it goes on."""
+def test_append_on_full_disk_writes_nothing(path):
+    """An append on a full disk writes nothing, keeps earlier entries and works again once there is space."""
     done = subprocess.run(
         [sys.executable, "-c", FILLING, path], capture_output=True, text=True, timeout=60, check=False
     )
@@ -218,7 +218,7 @@ def test_a_folder_that_may_only_be_read_is_an_error():
 
 
 def test_a_place_that_cannot_be_is_an_error(tmp_path):
-    """A path through a file is an error that names it."""
+    """A location that is a folder or is below a file raises a SessionError."""
     (tmp_path / "file").touch()
     with pytest.raises(SessionError, match=r"cannot be stored: (File exists|Not a directory)"):
         SQLiteSessionStore(tmp_path / "file" / "sessions.db").read("trip")
@@ -227,7 +227,7 @@ def test_a_place_that_cannot_be_is_an_error(tmp_path):
 
 
 def test_a_file_that_was_removed_is_made_anew(store, path):
-    """When the file is removed while no run is going on, the store begins a new one, and loses nothing in the old."""
+    """If the file is removed while no run is active, the next append creates a new one."""
     for found in list(path.parent.iterdir()):
         found.unlink()
     store.append("trip", [SessionEntry("run-2", 2.0, RunEnded("done"))])
@@ -237,8 +237,8 @@ def test_a_file_that_was_removed_is_made_anew(store, path):
 
 @pytest.mark.parametrize("entries", [[ENTRY], [ENTRY, ENTRY]])
 @pytest.mark.parametrize("how", ["removed", "moved", "replaced"])
-def test_a_file_that_goes_away_under_a_run_is_noticed(how, entries, store, path):
-    """A run whose file is removed, moved or replaced is refused: no file gets a part of it, and later runs are kept."""
+def test_file_removed_during_a_run_is_detected(how, entries, store, path):
+    """Appending raises an error if the file was removed, moved or replaced during the run."""
     release = store.hold("trip", "run-1")
     moved = path.rename(path.with_name("moved.db"))
     if how == "removed":
@@ -276,8 +276,8 @@ def test_a_file_that_others_can_read_becomes_the_owners(path):
     assert mode_of(path) == 0o400
 
 
-def test_a_link_is_refused(store, path, tmp_path):
-    """A symbolic link in the place of the file or of its locks is refused, and what it points to is left as it is."""
+def test_symlink_is_rejected(store, path, tmp_path):
+    """A symbolic link in place of the database or its lock file is rejected, and its target is not modified."""
     release = store.hold("trip", "run-1")
     release()
     store.close()
@@ -295,8 +295,8 @@ def test_a_link_is_refused(store, path, tmp_path):
     assert target.read_text() == "Dear diary"
 
 
-def test_a_file_of_another_user_is_refused(path, tmp_path):
-    """A file that belongs to another process, who could read along, is refused and left as it is."""
+def test_file_of_another_user_is_rejected(path, tmp_path):
+    """A file that belongs to another user is rejected and not modified."""
     theirs = Path("/etc/passwd")
     if os.geteuid() == 0:
         theirs = tmp_path / "theirs.db"
@@ -312,8 +312,8 @@ def test_a_file_of_another_user_is_refused(path, tmp_path):
     assert theirs.stat() == before
 
 
-def test_many_may_begin_at_once(path):
-    """Many stores make the file at the same time, and all of them can write."""
+def test_stores_create_the_file_concurrently(path):
+    """Several stores can create the same file at the same time and write to it."""
     stores = [SQLiteSessionStore(path) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda store: store.append("trip", [ENTRY]), stores))
@@ -322,8 +322,8 @@ def test_many_may_begin_at_once(path):
         store.close()
 
 
-def test_a_store_that_is_let_go_closes_its_file(path):
-    """A store that nobody uses any more closes its file by itself."""
+def test_collected_store_closes_its_file(path):
+    """A store that is garbage-collected closes its file."""
     store = SQLiteSessionStore(path)
     store.append("trip", [ENTRY])
     assert repr(store) == f"SQLiteStore({str(path)!r})"
@@ -332,8 +332,8 @@ def test_a_store_that_is_let_go_closes_its_file(path):
     assert [found.name for found in path.parent.iterdir()] == ["sessions.db"]
 
 
-def test_who_keeps_the_file_locked_is_waited_for(store, path):
-    """A writer waits for another program that is just writing."""
+def test_write_waits_for_a_locked_file(store, path):
+    """A write waits while another connection holds the write lock."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.execute("BEGIN IMMEDIATE")
     with ThreadPoolExecutor(1) as pool:
@@ -346,8 +346,8 @@ def test_who_keeps_the_file_locked_is_waited_for(store, path):
 
 
 @pytest.mark.parametrize("lock", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
-def test_who_makes_the_file_at_the_same_time_is_waited_for(path, lock):
-    """A store that begins waits for another program that has just begun to write to the empty file."""
+def test_creation_waits_for_a_locked_file(path, lock):
+    """Creating a store waits while another process locks the empty file."""
     path.parent.mkdir()
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.execute(lock)
@@ -373,8 +373,8 @@ def statements_of(store):
 
 
 @pytest.mark.parametrize("turns", [1, 1_000])
-def test_the_length_of_a_session_does_not_change_the_number_of_statements(path, turns):
-    """Opening a session takes one statement, and a run reads only what was added since, however long the session is."""
+def test_statement_count_is_independent_of_length(path, turns):
+    """Opening a session takes one statement and a run three more, whatever the length of the session."""
     store = SQLiteSessionStore(path)
     store.append("trip", [SessionEntry(f"run-{number}", 1.0, RunEnded("done")) for number in range(turns)])
     executed = statements_of(store)
@@ -391,7 +391,7 @@ def test_the_length_of_a_session_does_not_change_the_number_of_statements(path, 
 
 
 def test_sessions_in_one_file_share_an_open_file(path):
-    """Any number of sessions in a file use one connection; a store that is made directly has its own."""
+    """All sessions in a file share one connection; a directly created store has its own."""
     first, second = Session.open(path, "one"), Session.open(str(path), "two")
     assert first.store is second.store
     assert SQLiteSessionStore(path) is not first.store
@@ -399,7 +399,7 @@ def test_sessions_in_one_file_share_an_open_file(path):
 
 
 def test_files_used_longest_ago_are_closed(tmp_path):
-    """The number of open files is limited; a file that was closed is opened again when it is used."""
+    """The number of open files is limited; a closed file is reopened when it is used."""
     stores = [SQLiteSessionStore(tmp_path / f"{number}.db") for number in range(_MAX_OPEN + 10)]
     before = len([*Path("/proc/self/fd").iterdir()])
     for store in stores:
@@ -411,7 +411,7 @@ def test_files_used_longest_ago_are_closed(tmp_path):
 
 
 def test_a_file_in_use_is_not_closed(tmp_path):
-    """A file that another thread is using stays open."""
+    """A file that another thread is using is not closed."""
     busy = DatabaseFile(str(tmp_path / "busy.db"), DatabaseFormat("notes", 7, 1, ("CREATE TABLE notes (text)",)), 1.0)
     with busy.using() as connection, ThreadPoolExecutor(1) as threads:
         threads.submit(busy.close_if_idle).result()

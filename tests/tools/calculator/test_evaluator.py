@@ -15,7 +15,7 @@ NUMBERS = st.lists(st.integers(-(10**6), 10**6) | st.floats(-1e6, 1e6), min_size
 
 
 def outcome(function, *arguments):
-    """What a function returns, or the text of its error."""
+    """Return the result of a function or its error message."""
     try:
         return function(*arguments)
     except ToolError as error:
@@ -28,16 +28,16 @@ def is_number(value):
 
 
 @pytest.mark.for_each("name", FUNCTIONS)
-def test_function_gives_a_number_or_says_why_not(name):
-    """Every function gives a finite number of real kind, or an error that begins with its call."""
+def test_function_returns_a_number_or_an_error(name):
+    """Every function returns a finite real number or an error that starts with the call."""
     count = max(FUNCTIONS[name].least, 2) if FUNCTIONS[name].most is None else FUNCTIONS[name].least
     values = [outcome(call, name, [number] * count) for number in EXTREMES]
     assert [value for value in values if not is_number(value) and not value.startswith(f"{name}(")] == []
 
 
 @pytest.mark.for_each("symbol", ["+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|"])
-def test_operator_gives_a_number_or_says_why_not(symbol):
-    """Every operator gives a finite number of real kind, or an error that repeats the operator."""
+def test_operator_returns_a_number_or_an_error(symbol):
+    """Every operator returns a finite real number or an error that repeats the operator."""
     values = [outcome(operate, symbol, left, right) for left in EXTREMES for right in EXTREMES]
     assert [value for value in values if not is_number(value) and f" {symbol} " not in value] == []
 
@@ -68,14 +68,14 @@ def test_long_argument_lists_are_cut():
         call("gcd", [1.5, 1, 2, 3, 4, 5])
 
 
-def test_a_list_stands_for_its_numbers():
-    """A function of any number of numbers takes them one by one or as one list."""
+def test_list_argument_is_unpacked():
+    """A variadic function accepts its numbers as separate arguments or as one list."""
     assert call("sum", [[1, 2, 3]]) == call("sum", [1, 2, 3]) == 6
 
 
 @pytest.mark.parametrize("number", [2.0**53 + 2, 1e300])
-def test_decimals_beyond_exactness_are_not_whole(number):
-    """A decimal counts as whole only where every whole number has a decimal of its own."""
+def test_inexact_float_is_not_an_integer(number):
+    """A float is accepted as an integer only up to the range in which floats are exact."""
     assert call("isqrt", [2.0**53]) == math.isqrt(2**53)
     with pytest.raises(ToolError, match="needs whole numbers"):
         call("isqrt", [number])

@@ -52,12 +52,12 @@ PIECES = [
 
 
 def rows(name):
-    """The rows of a data file beside this one."""
+    """Load the rows of a data file in this folder."""
     return [json.loads(line) for line in (HERE / name).read_text("utf-8").splitlines()]
 
 
 def text_of(row):
-    """The input of a row, which stands there as it is or as pieces to repeat."""
+    """Return the input of a row, given as text or as parts to repeat."""
     return row["input"] if "input" in row else "".join(piece * times for piece, times in row["parts"])
 
 
@@ -125,8 +125,8 @@ def test_value_is_right(row):
 
 
 @pytest.mark.for_each("row", rows("calculator_bad.jsonl"), ids=name_of)
-def test_fault_is_named(row):
-    """What has no value, or could have two, is refused at once in one readable sentence that names the piece."""
+def test_invalid_expression_is_explained(row):
+    """An invalid or ambiguous expression raises an error that names the part, without delay."""
     started = time.process_time()
     with pytest.raises(ToolError) as caught:
         calculate(text_of(row))
@@ -140,8 +140,8 @@ def test_fault_is_named(row):
 
 
 @pytest.mark.parametrize("value", [None, 7, 2.5, b"1 + 1", ["1"], {"1": 1}])
-def test_expression_must_be_text(value):
-    """Anything but text is refused by the name of its type."""
+def test_expression_must_be_a_string(value):
+    """An expression that is not a string raises an error with the name of its type."""
     with pytest.raises(ToolError, match=type(value).__name__):
         calculate(value)
 
@@ -181,8 +181,8 @@ def test_agrees_with_python(tree):
 
 @settings(max_examples=300)
 @given(st.lists(st.sampled_from(PIECES), max_size=20).map("".join) | st.text(max_size=60))
-def test_garbage_gives_a_number_or_an_error(text):
-    """Whatever is typed, the answer is a finite number or an error, never anything else."""
+def test_garbage_returns_a_number_or_an_error(text):
+    """Any input returns a finite number or an error."""
     answer = outcome(text)
     assert type(answer) in (int, float, str)
     assert answer != ""

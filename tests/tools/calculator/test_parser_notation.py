@@ -38,8 +38,8 @@ def test_spellings_become_one(written, read):
     assert texts(written) == read
 
 
-def test_tokens_know_where_they_stand():
-    """A token says from which character to which it was written."""
+def test_tokens_have_positions():
+    """Each token stores its start and end position."""
     assert [(token.start, token.end) for token in tokens_of("12 * π")] == [(0, 2), (3, 4), (5, 6), (6, 6)]
 
 
@@ -50,12 +50,12 @@ def test_last_token_is_the_end():
 
 @pytest.mark.parametrize(("written", "power"), [("²", 2), ("¹⁰", 10), ("⁻³", -3), ("cubed", 3), ("2", None)])
 def test_superscripts_are_exponents(written, power):
-    """A superscript, or its word, is a power; anything else is none."""
+    """A superscript or its word is read as an exponent; other tokens return None."""
     assert exponent(tokens_of(written)[0]) == power
 
 
 def test_number_of_tokens_is_bounded():
-    """An expression of too many pieces is refused."""
+    """An expression with too many tokens raises an error."""
     assert len(tokens_of("1" + "+1" * (MAX_TOKENS // 2 - 1))) == MAX_TOKENS
     with pytest.raises(ToolError, match="more than 500"):
         tokens_of("1" + "+1" * MAX_TOKENS)
@@ -70,8 +70,8 @@ def test_number_of_tokens_is_bounded():
         ("2 \t '3'", "at character 5 is not understood: text in quotes"),
     ],
 )
-def test_strangers_are_shown_where_they_stand(text, says):
-    """A sign or word that no token begins with is named with its place."""
+def test_unknown_character_is_reported(text, says):
+    """An unknown character or word is reported with its position."""
     with pytest.raises(ToolError) as caught:
         tokens_of(text)
     assert says in str(caught.value)

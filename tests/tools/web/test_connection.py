@@ -39,7 +39,7 @@ def answers(*rounds):
 
 
 def failing(number):
-    """A resolver that raises what the machine's would."""
+    """Return a resolver that raises `gaierror` with the given number."""
 
     def look_up(host, port):
         raise socket.gaierror(number, "no")
@@ -48,7 +48,7 @@ def failing(number):
 
 
 def test_reply_has_status_headers_and_body(serve, answered):
-    """A reply tells its final address, HTTP status, headers in lower case, and the whole body."""
+    """A response has the final URL, the HTTP status, lowercase headers and the whole body."""
     server = serve(answered(b"hello", content_type=b"text/plain"))
     reply = local(server).get(f"{server.url}/a?b=c#d")
     assert (str(reply.url), reply.http_status, reply.body, reply.cut) == (f"{server.url}/a?b=c", 200, b"hello", "")
@@ -97,8 +97,8 @@ def test_name_is_resolved_once_and_pinned(serve, answered, rerouted):
     assert "Host: flip.example.org\r\n" in server.requests[0]
 
 
-def test_rebinding_between_redirects_is_refused(serve, redirected, rerouted):
-    """A redirect to the same name is resolved and judged anew."""
+def test_rebinding_between_redirects_is_rejected(serve, redirected, rerouted):
+    """A redirect to the same host is resolved and checked again."""
     transport = rerouted(serve(redirected("/again")))
     connection = WebConnection(resolver=answers([PUBLIC], ["127.0.0.1"]), transport=transport)
     failure = connection.get("http://flip.example.org/")
@@ -121,8 +121,8 @@ def test_rebinding_between_redirects_is_refused(serve, redirected, rerouted):
     ],
     ids=str,
 )
-def test_every_answer_is_judged(found):
-    """One private answer among those of a name is enough to refuse the name; nothing is connected to."""
+def test_every_address_of_a_host_is_judged(found):
+    """A host with at least one private address is denied, and no connection is opened."""
     failure = WebConnection(resolver=answers(found)).get("http://name.example.org/")
     assert (failure.status, failure.decision.rule) == ("denied", "url.private-address")
     assert "name.example.org" in failure.error
@@ -141,15 +141,15 @@ def test_resolver_may_await():
     ("number", "hosts_exist", "status"),
     [(socket.EAI_NONAME, False, "failed"), (socket.EAI_NONAME, True, "offline"), (socket.EAI_AGAIN, False, "offline")],
 )
-def test_failed_look_up_is_told(number, hosts_exist, status):
-    """A host that does not exist is told apart from a machine without network."""
+def test_failed_lookup_is_reported(number, hosts_exist, status):
+    """An unknown host is distinguished from a missing network connection."""
     connection = WebConnection(resolver=failing(number), hosts_exist=hosts_exist)
     assert connection.get("http://name.example.org/").status == status
 
 
 @pytest.mark.parametrize(("reference", "status"), [("localhost", "failed"), ("no-such-host.invalid", "offline")])
 def test_unknown_host_without_network_is_offline(reference, status):
-    """When the system knows no host at all, an unknown name means that there is no network."""
+    """An unknown host is reported as offline if the reference host is unknown as well."""
     connection = WebConnection(reference_host=reference)
     assert connection.get("https://no-such-host.example.net/").status == status
 
@@ -170,8 +170,8 @@ def test_look_up_that_hangs_is_given_up():
     assert (failure.status, time.monotonic() - started < 11) == ("timed_out", True)
 
 
-def test_machine_resolves_names():
-    """Without a resolver of one's own, the machine's is asked, and each address told once."""
+def test_default_resolver():
+    """The default resolver uses the system and returns each address once."""
     assert "127.0.0.1" in resolve("localhost", 80)
     assert len(resolve("127.0.0.1", 80)) == 1
 
@@ -184,8 +184,8 @@ def test_next_address_is_tried(serve, answered):
     assert connection.get(f"http://name.example.org:{server.port}/").body == b"ok"
 
 
-def test_nothing_listens(serve):
-    """A port where nothing listens is told so."""
+def test_refused_connection_is_reported(serve):
+    """A port without a listener returns an error about a refused connection."""
     server = serve(b"")
     server.close()
     failure = local(server).get(server.url)
@@ -198,8 +198,8 @@ def test_nothing_listens(serve):
     [(OSError(101, "Network is unreachable"), "offline"), (OSError(110, "timed out"), "timed_out"), (None, "failed")],
     ids=str,
 )
-def test_network_faults_are_told_apart(cause, status):
-    """No network, no answer in time and other faults are told apart."""
+def test_network_errors_are_distinguished(cause, status):
+    """Missing network, timeouts and other connection errors have different statuses."""
 
     class Broken(httpx2.AsyncBaseTransport):
         async def handle_async_request(self, request):
@@ -208,8 +208,8 @@ def test_network_faults_are_told_apart(cause, status):
     assert WebConnection(transport=Broken()).get("http://8.8.8.8/").status == status
 
 
-def test_connection_that_is_not_taken_times_out():
-    """A host that does not take the connection in time has timed out."""
+def test_connect_timeout():
+    """A host that does not accept the connection in time returns a timeout."""
 
     class Silent(httpx2.AsyncBaseTransport):
         async def handle_async_request(self, request):
@@ -230,15 +230,15 @@ def test_certificate_is_checked_against_the_name(serve, answered, certified, tru
     assert (failure.status, "certificate" in failure.error.lower()) == ("failed", True)
 
 
-def test_unknown_authority_is_refused(serve, answered, certified):
-    """A certificate of an authority that the machine does not know is refused."""
+def test_unknown_certificate_authority_is_rejected(serve, answered, certified):
+    """A certificate from an unknown authority is rejected."""
     server = serve(answered(b"safe"), certified("good.example.org"))
     connection = WebConnection(AddressRules([f"good.example.org:{server.port}"]), resolver=answers(["127.0.0.1"]))
     assert "certificate" in connection.get(f"https://good.example.org:{server.port}/").error.lower()
 
 
 def test_redirects_are_followed(serve, answered, redirected):
-    """Up to five redirects are followed, relative ones too; the reply tells where it came from."""
+    """Up to five redirects are followed, including relative ones, and the final URL is returned."""
     server = serve(lambda path: redirected(f"{int(path[1:]) + 1}") if path < "/5" else answered(b"end"))
     reply = local(server).get(f"{server.url}/{5 - MAX_REDIRECTS}")
     assert (reply.body, str(reply.url)) == (b"end", f"{server.url}/5")
@@ -285,8 +285,8 @@ def test_redirects_are_judged_like_the_first_request(location, serve, redirected
     assert (failure.status, transport.targets) == ("denied", [PUBLIC])
 
 
-def test_downgrade_is_refused(serve, redirected, rerouted):
-    """A redirect from https to plain http is refused; the evidence is the beginning of its address."""
+def test_https_to_http_redirect_is_rejected(serve, redirected, rerouted):
+    """A redirect from HTTPS to HTTP is rejected with the start of its URL as evidence."""
     address = f"http://good.example.org/{'p' * 300}"
     transport = rerouted(serve(redirected(address)))
     failure = WebConnection(resolver=answers([PUBLIC]), transport=transport).get("https://good.example.org/s")
@@ -327,8 +327,8 @@ def test_deadline_covers_everything(start, piece, serve):
     assert time.monotonic() - started < 10
 
 
-def test_slow_body_is_kept_as_far_as_it_came(serve):
-    """A body that trickles is cut at the deadline, and what came is kept."""
+def test_slow_body_is_truncated_at_the_deadline(serve):
+    """A slow body is truncated at the deadline, and the part received so far is returned."""
     server = serve(drip(b"HTTP/1.1 200 OK\r\n\r\nfirst", b"."))
     reply = local(server, deadline_seconds=1).get(server.url)
     assert reply.body.startswith(b"first.")
@@ -350,8 +350,8 @@ def test_headers_are_bounded(line, serve):
 
 
 @pytest.mark.parametrize("encoding", [b"gzip, gzip, gzip", b"br", b"deflate", b"zstd", b"gzip, identity"])
-def test_only_plain_and_gzip_are_read(encoding, serve, answered):
-    """An encoding that was not asked for is refused before the body is read."""
+def test_unsupported_encoding_is_rejected(encoding, serve, answered):
+    """An unsupported content encoding is rejected before the body is read."""
     server = serve(answered(b"x", content_encoding=encoding))
     failure = local(server).get(server.url)
     assert (failure.status, encoding.decode() in failure.error) == ("failed", True)
@@ -365,8 +365,8 @@ def test_only_plain_and_gzip_are_read(encoding, serve, answered):
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", b"abc"),
     ],
 )
-def test_what_came_before_a_break_is_kept(answer, body, serve):
-    """When a server breaks off, what came is kept, and the break is told."""
+def test_partial_body_is_returned_after_a_disconnect(answer, body, serve):
+    """If the server closes the connection early, the partial body is returned with a note."""
     reply = local(server := serve(answer)).get(server.url)
     assert isinstance(reply, WebResponse)
     assert (reply.body, "closed the connection early" in reply.cut) == (body, True)
@@ -385,14 +385,14 @@ def test_what_came_before_a_break_is_kept(answer, body, serve):
         b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc",
     ],
 )
-def test_broken_answers_are_failures(answer, serve):
-    """What is no answer of HTTP is a failure in words that are not the server's."""
+def test_invalid_http_response_fails(answer, serve):
+    """An invalid HTTP response fails with an error that does not quote the server."""
     failure = local(server := serve(answer)).get(server.url)
     assert (failure.status, bool(failure.error), "SSH" in failure.error) == ("failed", True, False)
 
 
 def test_event_loop_is_not_blocked(serve):
-    """Awaited, a slow server holds up nobody else."""
+    """An awaited request to a slow server does not block the event loop."""
     server = serve(drip(b"HTTP/1.1 200 OK\r\n\r\nx", b"."))
 
     async def both():
@@ -411,8 +411,8 @@ def test_limits_are_those_of_the_manual():
     assert (MAX_RAW_BYTES, MAX_DECODED_BYTES, MAX_REDIRECTS) == (2_000_000, 5_000_000, 5)
 
 
-def test_a_connection_is_direct_or_not():
-    """A connection tells whether requests go where their addresses say, and not through a proxy or code of others."""
+def test_is_direct():
+    """A connection is direct unless it uses a proxy, a custom transport or a custom resolver."""
     assert WebConnection(AddressRules(("localhost",))).is_direct
     others = [{"proxy": "http://127.0.0.1:3128"}, {"transport": httpx2.HTTPTransport()}]
     assert not any(WebConnection(**each).is_direct for each in [*others, {"resolver": lambda _host, _port: []}])

@@ -61,8 +61,8 @@ def test_body_of_exactly_the_limit_is_whole():
 
 
 @pytest.mark.parametrize("size", [1, 13, 65_536])
-def test_members_are_joined(size):
-    """A gzip body of several members is one text; padding behind it is left out."""
+def test_gzip_members_are_joined(size):
+    """The members of a gzip body are joined, and padding after them is ignored."""
     data = gzip.compress(b"a") + gzip.compress(b"") + gzip.compress(b"b") + b"\0\0\0"
     reader = read(data, "gzip", size)
     assert (bytes(reader.body), reader.cut) == (b"ab", "")
@@ -90,8 +90,8 @@ def test_members_are_counted():
         (b"", b"", ""),
     ],
 )
-def test_damage_is_told(data, body, cut):
-    """Of a damaged body, what came before is kept, and the damage is told."""
+def test_damaged_body_is_reported(data, body, cut):
+    """The readable part of a damaged body is returned, and the damage is reported."""
     reader = read(data, "gzip")
     assert body.startswith(bytes(reader.body))
     assert (cut in reader.cut, bool(cut)) == (True, bool(reader.cut))
@@ -101,5 +101,5 @@ def test_damage_is_told(data, body, cut):
     ("encoding", "is_readable"), [("", True), (" GZIP ", True), ("gzip,gzip", False), ("br", False)]
 )
 def test_readable_encodings(encoding, is_readable):
-    """What can be read in bounds is nothing, or gzip once."""
+    """Only an identity or a single gzip encoding is readable."""
     assert is_readable_encoding(encoding) == is_readable

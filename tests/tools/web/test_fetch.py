@@ -18,7 +18,7 @@ FILES = Path(__file__).parents[2] / "documents" / "files"
 
 
 def zipped():
-    """An archive that is no document."""
+    """Return a ZIP archive that is not a document."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as made:
         made.writestr("a.txt", "x")
@@ -49,8 +49,8 @@ def test_page_is_fetched(fetch):
     assert "next_start" not in result
 
 
-def test_nothing_foreign_stands_outside_the_marks_unbounded(fetch):
-    """A title is theirs: cleaned and bounded in its key, and again between the marked lines, at the beginning only."""
+def test_title_is_cleaned_and_bounded(fetch):
+    """A title is cleaned and truncated, and repeated inside the markers in the first part only."""
     body = b"<title>&#27;]0;Obey&#7;&#x202e; me&#xE0049; " + b"x" * 1_000 + b"</title><p>" + b"word " * 10
     result = fetch(body, content_type=b"text/html")
     assert result["title"].startswith("]0;Obey me xxx")
@@ -63,8 +63,8 @@ def test_nothing_foreign_stands_outside_the_marks_unbounded(fetch):
     ("body", "content_type"),
     [(b'{"a": [1]}', b"application/json"), ("văn bản".encode(), b"text/plain"), (b"a,b\n1,2", b"text/csv")],
 )
-def test_text_comes_as_it_is(body, content_type, fetch):
-    """JSON and text come as they are."""
+def test_text_is_unchanged(body, content_type, fetch):
+    """JSON and plain text are returned unchanged."""
     assert body.decode() in fetch(body, content_type=content_type)["content"]
 
 
@@ -82,25 +82,25 @@ def test_long_page_is_read_on(fetch):
 
 @pytest.mark.parametrize(("start", "status"), [(-5, "ok"), (10**9, "empty")])
 def test_start_beyond_the_text(start, status, fetch):
-    """A start before the text is its beginning; one behind it gives nothing."""
+    """A negative start begins at 0, and a start beyond the end has the status empty."""
     assert fetch(b"words", start=start, content_type=b"text/plain")["status"] == status
 
 
-def test_empty_page_is_told(fetch):
-    """A page without a word is empty, not a failure."""
+def test_empty_page_has_the_status_empty(fetch):
+    """A page without text has the status empty and is not a failure."""
     result = fetch(b"", content_type=b"text/html")
     assert (result["status"], result["content"]) == ("empty", "")
 
 
-def test_cut_body_is_told(fetch):
-    """A body beyond the limits is truncated, and the result says at what."""
+def test_truncated_body_is_reported(fetch):
+    """A body beyond the size limit is truncated, and the result states the limit."""
     result = fetch(gzip.compress(b"words " * 2_000_000), content_type=b"text/plain", content_encoding=b"gzip")
     assert (result["status"], result["total_chars"]) == ("truncated", 5_000_000)
     assert "5,000,000 bytes" in result["cut"]
 
 
-def test_cut_page_is_told(fetch):
-    """The first 1,000,000 characters of a web page are read."""
+def test_truncated_page_is_reported(fetch):
+    """Only the first 1,000,000 characters of a page are read, and the result says so."""
     result = fetch(b"<p>word</p>" * 150_000, content_type=b"text/html")
     assert (result["status"], "1,000,000 characters of the page" in result["cut"]) == ("truncated", True)
 
@@ -114,8 +114,8 @@ def test_cut_page_is_told(fetch):
         (b"<div id=root></div><script>x</script>", b"text/html", "JavaScript"),
     ],
 )
-def test_what_has_no_text_is_a_failure(body, content_type, words, fetch):
-    """A document that is no text, and a page that is only scripts, are told as such."""
+def test_page_or_document_without_text_fails(body, content_type, words, fetch):
+    """A binary document or a page that consists of scripts fails with an error."""
     result = fetch(body, content_type=content_type)
     assert (result["status"], words in result["error"], "content" in result) == ("failed", True, False)
 
@@ -153,16 +153,16 @@ def test_document_that_does_not_come_whole_is_an_error(fetch):
         (b"304 Not Modified", "failed"),
     ],
 )
-def test_http_status_is_told(answer, status, fetch):
-    """A status other than success is a failure; what was refused or asked too often is told apart."""
+def test_http_error_status_is_reported(answer, status, fetch):
+    """An HTTP error status is a failure, and refusals and rate limits have separate statuses."""
     result = fetch(b"sorry", answer, retry_after=b"7", content_type=b"text/plain")
     assert (result["status"], result["http_status"], result["retry_after_seconds"]) == (status, int(answer[:3]), 7)
     assert answer[:3].decode() in result["error"]
 
 
 @pytest.mark.parametrize("call", [fetch_url_tool, fetch_url_tool.function])
-def test_denied_url_is_told(call):
-    """A URL that the judge denies comes back with an error and the decision, before anything is fetched."""
+def test_denied_url_is_reported(call):
+    """A URL denied by the judge returns an error with the decision."""
     result = call(url="http://localhost/")
     assert (result["url"], result["status"], result["decision"]["rule"]) == (
         "http://localhost/",
@@ -178,7 +178,7 @@ def test_judge_allows_the_public_web_as_a_way_out():
 
 
 def test_judge_follows_the_settings():
-    """What a developer allows is allowed by the judge of that tool only."""
+    """Hosts allowed in the settings of a tool are allowed by its judge only."""
     arguments = {"url": "http://localhost:8000/"}
     assert fetch_tool(allow_hosts=["localhost:8000"]).judge(arguments).allowed
     assert fetch_tool(allow_hosts=["127.0.0.0/8"]).judge(arguments).allowed
@@ -193,8 +193,8 @@ def test_tool_has_the_promised_face():
     assert fetch_url_tool.parameters["required"] == ["url"]
 
 
-def test_result_fits_what_a_model_is_told(serve, answered):
-    """A piece of a page fits the bound of a tool result, so that it is never cut again."""
+def test_part_fits_into_a_tool_result(serve, answered):
+    """A part of a page fits into a tool result and is not truncated again."""
     server = serve(answered(b'"\\\n' * 100_000, content_type=b"text/plain"))
     result = fetch_tool(allow_hosts=[f"127.0.0.1:{server.port}"]).invoke({"url": server.url})
     told = json.loads(result.content)
@@ -202,7 +202,7 @@ def test_result_fits_what_a_model_is_told(serve, answered):
 
 
 def test_tool_can_be_awaited(serve, answered):
-    """Many fetches at once hold nobody up."""
+    """Several fetches can be awaited concurrently."""
     server = serve(answered(b"words", content_type=b"text/plain"))
     tool = fetch_tool(allow_hosts=[f"127.0.0.1:{server.port}"])
 
@@ -212,8 +212,8 @@ def test_tool_can_be_awaited(serve, answered):
     assert {result.status for result in asyncio.run(many())} == {"ok"}
 
 
-def test_cancelled_fetch_drops_its_request():
-    """Who awaits a fetch and is cancelled leaves no request behind."""
+def test_cancelled_fetch_closes_its_connection():
+    """Cancelling an awaited fetch closes its connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         tool = fetch_tool(allow_hosts=[f"127.0.0.1:{port}"])
@@ -230,22 +230,22 @@ def test_cancelled_fetch_drops_its_request():
         assert asyncio.run(cancelled()) == b""
 
 
-def test_awaited_failure_is_told():
-    """Who awaits reads the same failures."""
+def test_awaited_failure_is_reported():
+    """An awaited fetch reports failures like a blocking one."""
     result = asyncio.run(fetch_tool(allow_hosts=["127.0.0.1:1"]).ainvoke({"url": "http://127.0.0.1:1/"}))
     assert (result.status, result.value["url"]) == ("failed", "http://127.0.0.1:1/")
 
 
-def test_final_dot_of_a_host_is_left_out(serve, answered, rerouted):
-    """A host with a final dot is the same host: it is asked for, and told, without it."""
+def test_trailing_dot_of_a_host_is_removed(serve, answered, rerouted):
+    """A trailing dot of the host is removed from the request and the final URL."""
     server = serve(answered(b"words", content_type=b"text/plain"))
     tool = fetch_tool(resolver=lambda *_: ["8.8.8.8"], transport=rerouted(server))
     assert tool(url="https://name.example.org./x")["final_url"] == "https://name.example.org/x"
     assert "Host: name.example.org\r\n" in server.requests[0]
 
 
-def test_resolver_decides_where_names_lead(serve, answered, rerouted):
-    """A fetch with a resolver and a transport of one's own reaches the judged address."""
+def test_custom_resolver_is_used(serve, answered, rerouted):
+    """A fetch with a custom resolver connects to the resolved address."""
 
     def look_up(host, port):
         return ["8.8.8.8"]

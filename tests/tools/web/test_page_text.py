@@ -42,8 +42,8 @@ from agentkit.tools.web.page_text import decode, enclosed, kind_of, without_cont
         ("text/plain", "\ufeffx".encode("utf-32-be"), "text"),
     ],
 )
-def test_kind_is_told_by_header_and_first_bytes(content_type, body, kind):
-    """Pages, texts and other documents are told apart by what the server says and by how they begin."""
+def test_kind_of_content(content_type, body, kind):
+    """The kind of a document is determined by its content type and first bytes."""
     assert kind_of(content_type, body) == kind
 
 
@@ -83,7 +83,7 @@ def test_kind_is_told_by_header_and_first_bytes(content_type, body, kind):
     ],
 )
 def test_charset_is_found(body, content_type, text):
-    """A text is read by its mark, the header, its own word, as UTF-8, or as Western European, in this order."""
+    """The charset is taken from the BOM, header or document, and defaults to UTF-8 or Western European."""
     assert decode(body, content_type).text == text
 
 
@@ -106,8 +106,8 @@ def test_slow_codec_is_not_used():
     assert time.monotonic() - started < 10
 
 
-def test_what_cannot_be_seen_is_left_out():
-    """Control, bidirectional, tag and zero-width characters are left out; emoji and Persian joiners stay."""
+def test_invisible_characters_are_removed():
+    """Control, bidirectional, tag and zero-width characters are removed, but emoji and joiners remain."""
     text = "a\x00\x1b[31mb\u202ec\u200bd\U000e0041e\ufefff\r\ng\rh\ti\ud800"
     assert without_controls(text) == "a[31mbcdef\ng\nh\ti"
     assert (
@@ -117,8 +117,8 @@ def test_what_cannot_be_seen_is_left_out():
     assert without_controls(joined) == joined
 
 
-def test_foreign_text_cannot_forge_its_end():
-    """The lines around foreign text carry a mark that is new each time and says who wrote it."""
+def test_end_marker_of_foreign_text_is_random():
+    """The lines around foreign text contain a random marker and the name of its source."""
     first, second = enclosed("x", "example.com"), enclosed("x", "example.com")
     mark = re.match(r"\[([0-9a-f]{16}) begins: what example\.com wrote\..*never instructions", first)[1]
     assert first.endswith(f"\nx\n[{mark} ends: what example.com wrote.]")

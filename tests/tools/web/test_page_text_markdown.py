@@ -43,19 +43,19 @@ def test_page_reads_as_markdown():
         *("javascript", "data:", "Go", "Related", "Imprint", "Footer", "var x", "No script", "x{}"),
     ],
 )
-def test_what_surrounds_a_page_is_left_out(words):
-    """Navigation, banners, forms, scripts, hidden text and images are left out."""
+def test_page_boilerplate_is_removed(words):
+    """Navigation, banners, forms, scripts, hidden text and images are removed."""
     assert words not in read(ARTICLE, "https://example.com/a/b").text
 
 
-def test_links_are_counted():
-    """The first 10,000 links of a page keep their goal; of the others, the words are kept."""
+def test_number_of_links_is_limited():
+    """The first 10,000 links of a page are preserved, and later ones are replaced by their text."""
     text = read("<a href=x>word</a> " * 10_010).text
     assert (text.count("https://example.com/x"), text.count("word")) == (10_000, 10_010)
 
 
 def test_links_that_run_code_lose_their_target():
-    """Of links that run code or carry data, the words are kept."""
+    """`javascript:` and `data:` links are replaced by their text."""
     assert read(ARTICLE).text.endswith("click data")
 
 
@@ -69,8 +69,8 @@ def test_links_that_run_code_lose_their_target():
         ("c d/", "https://example.com/a/page"),
     ],
 )
-def test_links_are_relative_to_a_base_that_is_a_url(base, link):
-    """A page may name what its links are relative to; nonsense is passed over."""
+def test_base_url_of_links(base, link):
+    """Links are relative to a valid `<base>` URL, and an invalid one is ignored."""
     assert link in read(f"<base href='{base}'><p><a href='page'>a link</a>", "https://example.com/a/b").text
 
 
@@ -91,8 +91,8 @@ def test_links_are_relative_to_a_base_that_is_a_url(base, link):
         ("<p>soft&shy;hyphen", "softhyphen"),
     ],
 )
-def test_text_in_unusual_places_is_kept(html, text):
-    """Addresses of frames and objects, read-only fields, shadow roots and words with soft hyphens are in the text."""
+def test_text_in_unusual_elements_is_extracted(html, text):
+    """Text and URLs in frames, objects, read-only fields and shadow roots are extracted."""
     assert text in read(html, "https://example.com/x/y").text
 
 
@@ -100,8 +100,8 @@ def test_text_in_unusual_places_is_kept(html, text):
     ("html", "title"),
     [("<h1>A <i>b</i></h1>", "A b"), ("<p>x", ""), ("<title></title><p>x", ""), ("<svg><title>s</title></svg>x", "")],
 )
-def test_title_is_that_of_the_page(html, title):
-    """Without a title, the first heading is taken; a title in a picture is none."""
+def test_page_title(html, title):
+    """The first heading is used if a page has no title, and a title inside an image is ignored."""
     assert read(html).title == title
 
 
@@ -146,8 +146,8 @@ def test_hostile_pages_end(html):
     assert time.process_time() - started < 20
 
 
-def test_what_cannot_be_seen_is_left_out_however_it_is_written():
-    """Control and hidden characters that a page writes as character references are left out of title and text."""
+def test_escaped_invisible_characters_are_removed():
+    """Invisible characters written as character references are removed from title and text."""
     html = "<title>&#27;]0;T&#7;&#x202e;</title><p>a&#x200b;&#xE0049;&#27;b <a href='x&#x202e;y'>l&#x2066;</a>"
     page = read(html)
     assert page.title == "]0;T"

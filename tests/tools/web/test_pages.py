@@ -30,8 +30,8 @@ def test_page_becomes_its_markdown(name):
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "moved"])
-def test_knowledge_reads_pages_likewise(name, tmp_path):
-    """A saved page is added with the content that fetch_url returns, and a note about what was left out."""
+def test_knowledge_adds_a_saved_page(name, tmp_path):
+    """A saved page is added to the knowledge with a note about omitted content."""
     place = PAGES / f"{name}.html"
     knowledge = Knowledge(tmp_path / "k.db")
     result = knowledge.add(place)
@@ -108,7 +108,7 @@ def test_boilerplate_is_removed_and_counted(html):
     ],
 )
 def test_lists_of_links_are_content(html):
-    """A page of links, and a long list of links below a text, are kept."""
+    """A page of links or a long list of links after a text is preserved."""
     assert "Entry number 29" in read(html).text
 
 
@@ -131,7 +131,7 @@ def test_lists_of_links_are_content(html):
     ],
 )
 def test_indices_and_formulas_keep_their_meaning(html, text):
-    """Superscripts, subscripts and formulas are written so that they can be told from plain numbers."""
+    """Superscripts, subscripts and formulas are distinguishable from plain numbers."""
     assert read(html).text == text.replace("\\*", "*")
 
 

@@ -48,15 +48,15 @@ def test_nothing_found_is_empty(serve, answered):
     assert search_tool(searxng=server.url)(query="x") == {"query": "x", "status": "empty", "results": []}
 
 
-def test_refusal_has_an_error(serve, answered):
-    """A refused search has query, error, status and no results."""
+def test_refused_search_returns_an_error(serve, answered):
+    """A refused search returns the query, an error, a status and no results."""
     result = search_tool(searxng=serve(answered(b"", b"429 Slow down")).url)(query="x")
     assert (result["status"], result["results"], result["query"]) == ("rate_limited", [], "x")
     assert result["error"]
 
 
-def test_duckduckgo_is_asked_without_a_server():
-    """Without a server of one's own, DuckDuckGo is asked; its absence is told."""
+def test_duckduckgo_is_the_default():
+    """Without a configured server DuckDuckGo is used, and a failed connection is reported."""
     result = search_tool(proxy="http://127.0.0.1:1")(query="x")
     assert (result["status"], result["results"]) == ("offline", [])
 
@@ -68,8 +68,8 @@ def test_words_are_bounded(query):
     assert (result["status"], result["results"], "400" in result["error"]) == ("failed", [], True)
 
 
-def test_search_is_no_way_out():
-    """The words go to the search service only: allowed at the level of the network."""
+def test_search_is_not_an_egress():
+    """A search is allowed at the network level and does not count as egress."""
     decision = web_search_tool.judge({"query": "x"})
     assert (decision.verdict, decision.rule, decision.level, decision.egress) == (
         Verdict.ALLOW,

@@ -74,7 +74,7 @@ def search(serve, answered, certified, tunnel, authority, tmp_path):
 
 
 def test_results_are_read(search):
-    """Title, URL and snippet are read from the page; what is no web address is left out."""
+    """The title, URL and snippet of each result are read, and other URL schemes are skipped."""
     rows = search(results("https://example.com/1", "javascript:x", "https://example.com/3"), max_results=2)
     assert rows == [
         {"title": "Title 1", "url": "https://example.com/1", "snippet": "Snippet 1"},
@@ -110,8 +110,8 @@ def test_changed_page_is_a_failure(body, search):
         (b"", b"500 Oops", "failed"),
     ],
 )
-def test_refusal_is_no_empty_list(body, answer, status, search):
-    """A search that was refused is told apart from one that found nothing, and what to do is said."""
+def test_refused_search_is_not_empty(body, answer, status, search):
+    """A refused search fails with an error that suggests another server."""
     failure = search(body, answer)
     assert isinstance(failure, WebFailure)
     assert (failure.status, failure.http_status) == (status, int(answer[:3]))
@@ -124,8 +124,8 @@ def test_service_that_is_not_there():
     assert failure.status == "offline"
 
 
-def test_other_faults_are_told(search):
-    """A connection that breaks is a failure in words, not an exception."""
+def test_broken_connection_is_reported(search):
+    """A broken connection returns a failure instead of raising an exception."""
     failure = search(BROKEN)
     assert (failure.status, "failed" in failure.error) == ("failed", True)
 

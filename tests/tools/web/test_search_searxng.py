@@ -16,7 +16,7 @@ def found(count):
 
 
 def test_results_are_read(serve, answered):
-    """Title, URL and snippet come from the JSON; what is no web address is left out."""
+    """The title, URL and snippet of each result are read from JSON, and other URL schemes are skipped."""
     server = serve(answered(json.dumps({"results": found(5)}).encode()))
     results = Searxng(f"{server.url}/searx/").search("a b&c", 2)
     assert results[0] == {"title": "T0", "url": "https://example.com/0", "snippet": "S0"}
@@ -38,8 +38,8 @@ def test_results_are_read(serve, answered):
         (b"", b"500 Oops", "failed"),
     ],
 )
-def test_silence_is_told_from_nothing_found(body, status, expected, serve, answered):
-    """An empty list means that nothing was found; whatever else went wrong has its own word."""
+def test_failure_is_distinguished_from_no_results(body, status, expected, serve, answered):
+    """An empty list means that nothing was found, and other outcomes return a failure."""
     outcome = Searxng(serve(answered(body, status)).url).search("x", 5)
     assert (outcome.status if isinstance(outcome, WebFailure) else outcome) == expected
 
@@ -52,8 +52,8 @@ def test_server_that_is_not_there(serve):
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8888", "ftp://localhost/", "http://a b/"])
-def test_address_is_checked_at_once(url):
-    """A URL that cannot be read is a mistake of the developer."""
+def test_invalid_url_is_rejected(url):
+    """An invalid URL raises an error when the client is created."""
     with pytest.raises(ConfigError, match="searxng="):
         Searxng(url)
 

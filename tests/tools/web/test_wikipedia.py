@@ -46,7 +46,7 @@ def look_up(serve, answered, rerouted):
 
 
 def test_article_is_found(look_up):
-    """The article that fits best is told by title, summary and address."""
+    """The best matching article is returned with its title, summary and URL."""
     tool = look_up(answer(article("Second", 2), article("Python (language)", 1, "A language.\u200b")))
     assert tool(query=" python  language ") == {
         "title": "Python (language)",
@@ -75,8 +75,8 @@ def test_exact_title_is_preferred(look_up):
     assert look_up(answer(article("Ha Noi city", 1), article("Hanoi", 2)))(query="hanoi")["title"] == "Hanoi"
 
 
-def test_choice_is_listed(look_up):
-    """When the words mean is ambiguous, these are listed with what they are."""
+def test_ambiguous_query_lists_options(look_up):
+    """An ambiguous query returns the possible articles with their descriptions."""
     tool = look_up(
         answer(
             article("Mercury\u202e (planet)", 2, description="plan\u200bet"),
@@ -102,7 +102,7 @@ def test_choice_is_listed(look_up):
     ],
 )
 def test_nothing_found_is_told(body, suggestions, look_up):
-    """Nothing found is the status empty, with what may have been meant."""
+    """A query without a match has the status empty and returns suggestions."""
     result = look_up(body)(query="albrt einstin")
     assert (result["status"], result["suggestions"], bool(result["error"])) == ("empty", suggestions, True)
 
@@ -120,16 +120,16 @@ def test_summary_is_bounded(extract, status, length, look_up):
     "lang",
     ["", "e", "EN/", "en.evil.com", "en@evil.com", "en.", "../x", "en\nx", "e n", "x" * 50, "en-", "127.0.0.1", "a#"],
 )
-def test_language_never_chooses_the_host(lang, look_up):
-    """What is no code of a Wikipedia is refused before it touches a host name."""
+def test_invalid_language_is_rejected(lang, look_up):
+    """An invalid language code fails before any host is contacted."""
     tool = look_up(answer(article("A")))
     result = tool(query="x", lang=lang)
     assert (result["status"], look_up.hosts) == ("failed", [])
 
 
 @pytest.mark.parametrize("lang", ["en", "VI", " de ", "simple", "be-tarask", "zh-min-nan", "roa-rup"])
-def test_languages_of_wikipedia_are_taken(lang, look_up):
-    """The codes of Wikipedias are taken, in any case."""
+def test_language_codes_are_accepted(lang, look_up):
+    """Language codes of Wikipedia are accepted in any case."""
     look_up(answer(article("A")))(query="x", lang=lang)
     assert look_up.hosts == [f"{lang.strip().lower()}.wikipedia.org"]
 
@@ -155,8 +155,8 @@ def test_busy_service_is_asked_once_more(busy, look_up):
     assert len(look_up.server.requests) == 2
 
 
-def test_long_wait_is_told(look_up):
-    """A wait beyond the time limit is told, not waited for."""
+def test_long_retry_delay_is_reported(look_up):
+    """A retry delay beyond the time limit is reported without a second request."""
     result = look_up(BUSY.replace(b"1\r\n", b"900\r\n", 1).replace(b"HTTP/900", b"HTTP/1.1"))(query="a")
     assert len(look_up.server.requests) == 1
     assert result["status"] in {"rate_limited", "failed"}
@@ -174,14 +174,14 @@ def test_long_wait_is_told(look_up):
         (b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", "blocked"),
     ],
 )
-def test_other_answers_are_failures(body, status, look_up):
-    """What is no answer of Wikipedia is a failure with query and error."""
+def test_invalid_response_fails(body, status, look_up):
+    """An invalid response or an HTTP error fails with the query and an error."""
     result = look_up(body)(query="a")
     assert (result["status"], result["query"], bool(result["error"])) == (status, "a", True)
 
 
-def test_no_network_is_told():
-    """A name that cannot be looked up means that there is no network, for Wikipedia surely exists."""
+def test_missing_network_is_offline():
+    """A failed lookup of the Wikipedia host has the status offline."""
 
     def look_up(host, port):
         raise OSError("no")
@@ -189,8 +189,8 @@ def test_no_network_is_told():
     assert encyclopedia_tool(resolver=look_up)(query="a")["status"] == "offline"
 
 
-def test_three_at_a_time(serve, answered, rerouted):
-    """At most three look-ups run at once; the others wait for their turn."""
+def test_at_most_three_requests_run_concurrently(serve, answered, rerouted):
+    """At most three lookups run concurrently, and further ones wait."""
     running, most, lock = [], [], threading.Lock()
 
     def reply(path):
@@ -224,8 +224,8 @@ def test_turn_that_never_comes_is_given_up(serve, answered, rerouted):
     assert {result["status"] for result in found} == {"timed_out"}
 
 
-def test_look_up_is_no_way_out():
-    """The words go to Wikipedia only: allowed at the level of the network."""
+def test_lookup_is_not_an_egress():
+    """A lookup is allowed at the network level and does not count as egress."""
     decision = wikipedia_tool.judge({"query": "x"})
     assert (decision.verdict, decision.rule, decision.level, decision.egress) == (
         Verdict.ALLOW,

@@ -65,8 +65,8 @@ def offered(text, *specs):
         (tool("pick", "", path={"type": "integer"}), {}),
     ],
 )
-def test_the_name_of_a_text_parameter_tells_what_it_holds(spec, kinds):
-    """A parameter's kind follows from its name, its format and what the tool is about."""
+def test_kind_of_a_text_parameter_follows_from_its_name(spec, kinds):
+    """The kind of a text parameter follows from its name, its format and the tool's description."""
     assert kinds_of(spec) == kinds
 
 
@@ -108,8 +108,8 @@ def test_the_name_of_a_text_parameter_tells_what_it_holds(spec, kinds):
         ("search the web", SEARCH, {"query": ()}),
     ],
 )
-def test_a_parameter_can_hold_what_the_question_shows(text, spec, expected):
-    """Candidates for a parameter are stretches of the question of its kind."""
+def test_candidates_for_a_parameter_are_spans_of_the_question(text, spec, expected):
+    """The candidates for a parameter are spans of the question that match its kind."""
     assert candidates(text, spec) == expected
 
 
@@ -132,13 +132,13 @@ def test_only_tools_that_could_be_meant_are_offered(text, names):
     assert offered(text, *EVERY) == names
 
 
-def test_tools_without_telling_parameters_are_always_offered():
-    """Where names do not tell what a parameter holds, the engine decides."""
+def test_tools_with_generic_parameters_are_always_offered():
+    """A tool whose parameter names do not indicate their content is always offered to the engine."""
     assert offered("exchange 40 GBP", WEATHER, SUM) == ["get_weather"]
 
 
-def test_at_most_five_tools_are_offered_in_their_order():
-    """The best supported tools are kept, in the order in which they came."""
+def test_five_best_tools_are_offered_in_order():
+    """The five best matching tools are offered in their original order."""
     many = [tool(f"thing_{number}", "Does a thing.", thing=TEXT) for number in range(9)]
     assert offered("thing 7", *many[:-1], WEATHER) == [f"thing_{number}" for number in range(5)]
 
@@ -151,8 +151,8 @@ def test_at_most_five_tools_are_offered_in_their_order():
         ("start a 5 minute timer from eggs.txt", ["minutes", "mode", "path"]),
     ],
 )
-def test_the_engine_sees_only_what_the_question_could_fill(text, shown):
-    """An optional text is shown when the question has words or a form for it; what is required or chosen always is."""
+def test_engine_sees_only_parameters_the_question_may_contain(text, shown):
+    """Optional text is shown only if the question may contain it, and required or enum values always are."""
     spec = tool(
         "set_timer",
         "Start a timer.\n\nIt rings.",
@@ -173,8 +173,8 @@ def test_shared_definitions_are_shown_too():
     assert Offer(Question("pick"), spec).shown()["parameters"]["$defs"] == {"City": TEXT}
 
 
-def test_an_idea_that_nothing_accounts_for_is_left_over():
-    """What neither a tool nor an argument explains stays visible."""
+def test_unexplained_word_is_a_leftover():
+    """A word that neither a tool nor an argument explains is reported as a leftover."""
     question = Question("weather in Paris on the moon")
     assert leftover(question, [Offer(question, WEATHER)], [{"city": "Paris"}]) == {"moon"}
 

@@ -93,8 +93,8 @@ def ask(model, text):
 
 
 @pytest.mark.for_each(("question", "call"), CALLS.items(), ids=CALLS)
-def test_what_follows_from_the_text_needs_no_engine(model, question, call):
-    """A question whose tool and arguments follow from its text is answered at once."""
+def test_unambiguous_question_needs_no_engine(model, question, call):
+    """A question that determines its tool and arguments is answered without the engine."""
     (made,) = ask(model, question).tool_calls
     assert (made.name, json.loads(made.arguments)) == call
 

@@ -22,8 +22,8 @@ SPECS = [tool.spec for tool in default_tools]
         ("The cheese is in the tin.", "The cheese is in the tin."),
     ],
 )
-def test_words_of_requests_are_read_in_english(text, english):
-    """What says what is to be done is read in English, the longest phrase first; names and English stay."""
+def test_words_of_requests_are_translated_to_english(text, english):
+    """The words of a request are translated, longest phrase first, and names and English are preserved."""
     assert in_english(text) == english
 
 

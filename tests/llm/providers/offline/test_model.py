@@ -50,7 +50,7 @@ def ask(text, tools=TOOLS, **more):
 
 
 def said(*results, question="do it"):
-    """A conversation that ends in the results of calls, each a tool, its arguments and its content."""
+    """Return a conversation that ends in tool results, each a tool, its arguments and its content."""
     calls = tuple(ToolCall(f"c{place}", name, json.dumps(sent)) for place, (name, sent, _) in enumerate(results))
     contents = [each if isinstance(each, str) else json.dumps(each) for _, _, each in results]
     told = [ToolMessage(f"c{place}", results[place][0], content) for place, content in enumerate(contents)]
@@ -58,7 +58,7 @@ def said(*results, question="do it"):
 
 
 def run(script):
-    """What a Python program prints that runs in a separate process."""
+    """Run a Python program in a separate process and return the lines that it prints."""
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -78,8 +78,8 @@ def test_a_sum_goes_to_the_calculator(model):
     assert response.message.origin == "offline"
 
 
-def test_the_raw_answer_says_what_the_engine_thought(model):
-    """The engine's own envelope is kept, with what its process could reach."""
+def test_raw_response_contains_the_engine_envelope(model):
+    """The raw response contains the engine's envelope and the network access of its process."""
     raw = model.complete(ask("what time is it?")).raw
     assert raw["function_calls"] == [{"name": "get_current_datetime", "arguments": {}}]
     assert {"confidence", "validation", "network"} <= raw.keys()
@@ -92,8 +92,8 @@ def test_long_stretches_are_passed_on_whole(model):
     assert json.loads(call.arguments) == {"text": words}
 
 
-def test_several_calls_have_ids_of_their_own(model):
-    """Calls are told apart, also from those made earlier in the conversation."""
+def test_several_calls_have_unique_ids(model):
+    """Call ids are unique, including those from earlier in the conversation."""
     earlier = [*said(("calculator", {}, "3")), UserMessage("what is 7*8, and what is 9*9?")]
     calls = model.complete(Request(earlier, tools=TOOLS)).tool_calls
     assert [json.loads(call.arguments)["expression"] for call in calls] == ["7*8", "9*9"]
@@ -101,16 +101,16 @@ def test_several_calls_have_ids_of_their_own(model):
 
 
 @pytest.mark.parametrize("text", ["Who are you?", "Tell me a joke", "Translate 'good night' into French"])
-def test_what_no_tool_serves_gets_an_honest_sentence(model, text):
-    """Small talk and other wishes are answered with what this model can and cannot do, and never with a call."""
+def test_request_without_a_matching_tool_is_explained(model, text):
+    """A request that no tool supports is answered with the model's capabilities, without a call."""
     response = model.complete(ask(text))
     assert response.tool_calls == ()
     for part in ("offline model", "calculator, string_length", "cannot chat", "OPENAI_API_KEY"):
         assert part in response.text
 
 
-def test_what_the_engine_makes_of_a_wish_for_something_else_is_not_suggested(model):
-    """A tool for which nothing in the question speaks is neither called nor suggested."""
+def test_unsupported_tool_is_not_suggested(model):
+    """A tool that nothing in the question supports is neither called nor suggested."""
     weather = tool("get_weather", "Get the weather forecast for a city.", city=TEXT)
     response = model.complete(ask("what is 2 + 2?", tools=(weather,)))
     assert (response.tool_calls, response.text.startswith("None of the tools fits this request.")) == ((), True)
@@ -134,11 +134,11 @@ def test_a_sum_goes_to_a_tool_for_its_operation(model):
 
 def test_without_tools_it_says_so(model):
     """A model that only passes requests on can do nothing without tools."""
-    assert "there are no tools" in model.complete(ask("What is 2+2?", tools=())).text
+    assert "none is offered here" in model.complete(ask("What is 2+2?", tools=())).text
 
 
-def test_a_negated_wish_is_not_carried_out(model):
-    """What one wishes not to happen does not happen."""
+def test_negated_request_is_not_carried_out(model):
+    """A negated request is not carried out."""
     response = model.complete(ask("don't calculate 2+2"))
     assert (response.tool_calls, response.text.startswith("I understood this as a request not to")) == ((), True)
 
@@ -148,8 +148,8 @@ def test_a_question_without_its_object_is_asked_back(model):
     assert "I would use string_length, but I could not find its text." in model.complete(ask("How many words?")).text
 
 
-def test_what_is_not_sure_is_suggested_and_a_yes_accepts_it(model):
-    """A doubtful call is described, and made when the user says yes."""
+def test_doubtful_call_is_suggested_and_confirmed(model):
+    """A doubtful call is suggested, and made after the user confirms it."""
     response = model.complete(ask("ponder notes.txt"))
     assert response.tool_calls == ()
     assert 'Did you mean read_file with path "notes.txt"?' in response.text
@@ -220,19 +220,19 @@ def test_texts_in_parts_are_read_as_one(model):
 
 
 @pytest.mark.parametrize("text", ["a \ud800 b", "a \0 b", "\U0001f600 \U0001f44d"])
-def test_odd_characters_reach_the_tool_as_they_are(model, text):
-    """What the engine cannot read is still passed on to the tool."""
+def test_unusual_characters_reach_the_tool_unchanged(model, text):
+    """Characters that the engine cannot read are passed to the tool unchanged."""
     (call,) = model.complete(ask(f"How many words are in '{text}'?")).tool_calls
     assert json.loads(call.arguments) == {"text": text}
 
 
-def test_a_conversation_without_a_user_asks_for_nothing(model):
-    """Where nobody has said anything, nothing is called."""
+def test_empty_conversation_makes_no_call(model):
+    """An empty conversation makes no tool call."""
     assert model.complete(Request([], tools=TOOLS)).tool_calls == ()
 
 
-def test_texts_that_are_too_long_are_rejected(model):
-    """What the engine cannot read is refused with the figures."""
+def test_overlong_text_is_rejected(model):
+    """A request longer than the limit is rejected with its length and the limit."""
     with pytest.raises(Rejected, match=r"has [\d,]+ characters, and the limit is [\d,]+"):
         model.complete(ask("x" * (MAX_REQUEST_CHARS + 1)))
 
@@ -315,7 +315,7 @@ def test_a_typed_answer_is_filled_from_the_text(model):
 
 
 def test_a_typed_answer_may_be_a_list(model):
-    """A schema that is no object is filled as well."""
+    """A schema that is an array is filled in."""
     schema = OutputSchema("shopping", {"type": "array", "items": TEXT})
     response = model.complete(ask("I bought milk, bread and cheese", tools=(), output_schema=schema))
     assert json.loads(response.text) == ["milk", "bread", "cheese"]
@@ -420,8 +420,8 @@ def test_models_share_one_engine_and_let_go_of_it():
     assert (first, last) == ("1", "0")
 
 
-def test_a_forked_process_gets_an_engine_of_its_own():
-    """Parent and fork both go on asking."""
+def test_forked_process_uses_its_own_engine():
+    """Parent and forked child can both use the engine after the fork."""
     assert sorted(
         run(
             f"""
@@ -496,8 +496,8 @@ def test_threads_may_share_a_model(model):
     assert answers == {number: json.dumps({"expression": f"{number}+2"}) for number in range(3)}
 
 
-def test_a_cancelled_request_frees_the_task_at_once(model):
-    """A task that is cancelled does not wait for the engine."""
+def test_cancelled_request_does_not_wait_for_the_engine(model):
+    """A cancelled task does not wait for the engine."""
 
     async def cancel():
         task = asyncio.create_task(model.acomplete(ask("Alice is 30 years old", tools=(), output_schema=PERSON)))

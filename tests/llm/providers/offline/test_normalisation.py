@@ -24,7 +24,7 @@ from agentkit.llm.providers.offline.normalisation import is_program, only_states
     ],
 )
 def test_command_lines_and_programs_become_sentences(text, sentence):
-    """What is typed as for a shell or for Python says what is to be done: by a tool of its own, else by that shell."""
+    """Shell and Python input becomes a request for a dedicated tool, or for the shell tool otherwise."""
     assert spelled_out(text) == sentence
 
 
@@ -44,8 +44,8 @@ def test_command_lines_and_programs_become_sentences(text, sentence):
         "sort the list of 3, 1 and 2",
     ],
 )
-def test_sentences_stay_as_they_are(text):
-    """A sentence is not taken for a command line, and quotations and what stands behind a colon are kept."""
+def test_sentences_are_unchanged(text):
+    """A sentence, a quotation and the text after a colon are returned unchanged."""
     assert spelled_out(text) == text
 
 
@@ -116,13 +116,13 @@ def test_hasty_beginnings_are_written_out(text, better):
         ("3 plus the average of 4 and 8", "3 plus (mean(4, 8))"),
     ],
 )
-def test_sums_told_in_words_become_formulas(text, sum_):
-    """Averages, shares, powers and long numbers in words are written as the calculator reads them."""
+def test_sums_in_words_become_formulas(text, sum_):
+    """Averages, percentages, powers and long numbers in words are converted to formulas."""
     assert spelled_out(text) == sum_
 
 
-def test_sums_stay_where_nobody_reckons():
-    """Where no tool takes a formula the words stay, since one of the tools may be what they name."""
+def test_sums_are_unchanged_without_a_formula_tool():
+    """Sums in words are unchanged if no tool accepts a formula."""
     assert spelled_out("please add 3 and 4", sums=False) == "please add 3 and 4"
 
 
@@ -136,8 +136,8 @@ def test_sums_stay_where_nobody_reckons():
         ("a b", False),
     ],
 )
-def test_programs_are_told_from_sums_and_sentences(text, is_one):
-    """A program calls more than the calculator's functions, and is nothing but a program."""
+def test_programs_are_distinguished_from_sums(text, is_one):
+    """Code is a program only if it calls more than calculator functions and contains no other text."""
     assert is_program(text) is is_one
 
 
@@ -145,6 +145,6 @@ def test_programs_are_told_from_sums_and_sentences(text, is_one):
     ("text", "states"),
     [("my file is called notes.txt", True), ("the address is https://example.com", True), ("is my file a.txt?", False)],
 )
-def test_statements_are_told_from_requests(text, states):
-    """Who only says how something is asks for nothing."""
+def test_statements_are_distinguished_from_requests(text, states):
+    """A statement is distinguished from a request."""
     assert only_states(text) is states

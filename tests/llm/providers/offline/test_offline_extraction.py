@@ -48,7 +48,7 @@ RECORD = {
     ],
 )
 def test_fields_must_be_in_the_text(fields, doubtful):
-    """Every value that was read from a text must stand in it; dates may be written anew, and choices."""
+    """Extracted values must appear in the text, except that dates and choices may be reformatted."""
     assert (
         doubtful_fields(fields, RECORD, "Acme sold two milk at 32.75 each, total $65.50, due on December 1st, 2026")
         == doubtful
@@ -77,8 +77,8 @@ def test_the_engine_is_not_asked_for_what_may_be_null():
     assert relaxed({"items": [schema]}) == {"items": [{**schema, "required": []}]}
 
 
-def test_keywords_stand_in_the_order_that_the_engine_is_used_to():
-    """The type comes first, closed objects are not said to be, and properties stay in their own order."""
+def test_schema_keywords_are_reordered_for_the_engine():
+    """`type` comes first, a false `additionalProperties` is dropped, and properties keep their order."""
     properties = {"items": {"enum": ["a"], "type": "string"}, "type": {"format": "date", "type": "string"}}
     read = relaxed({"additionalProperties": False, "required": ["items"], "properties": properties, "type": "object"})
     assert json.dumps(read) == (
@@ -107,28 +107,28 @@ def test_keywords_stand_in_the_order_that_the_engine_is_used_to():
         ("10:15:00", "at 10", False),
     ],
 )
-def test_dates_must_be_said(date, text, is_there):
-    """A day counts when the text names it so that it can be no other; a time when its figures are there."""
+def test_dates_must_be_in_the_text(date, text, is_there):
+    """A date must be named unambiguously in the text, and a time by its digits."""
     schema = {"properties": {"days": {"type": "array", "items": {"type": "string", "format": "date-time"}}}}
     assert (doubtful_fields({"days": [date]}, schema, text) == []) is is_there
 
 
-def test_choices_that_nothing_was_said_for_are_known():
-    """A choice is said when its words are; true and false never are."""
+def test_choices_missing_from_the_text_are_reported():
+    """A choice whose words are missing from the text is reported, and a boolean always is."""
     kinds = {"enum": ["in_store", "online"]}
     schema = {"properties": {"kind": kinds, "kinds": {"type": "array", "items": kinds}, "paid": {"type": "boolean"}}}
     fields = {"kind": "in_store", "kinds": ["online"], "paid": False, "more": None}
     assert chosen_fields(fields, schema, "Bought in a store") == ["kinds", "paid"]
 
 
-def test_required_fields_must_be_found():
-    """What is required and not there is named."""
+def test_missing_required_fields_are_reported():
+    """A required field that is missing is reported."""
     assert absent_fields({"a": 1}, {"required": ["a", "b"]}) == ["b"]
     assert absent_fields({}, {}) == []
 
 
 def envelope(confidence=1.0, **fields):
-    """What the engine says when it fills in these fields."""
+    """Return the engine's envelope for the given fields."""
     return {"function_calls": [{"name": "sale", "arguments": fields}], "confidence": confidence}
 
 
@@ -154,8 +154,8 @@ SALE = OutputSchema(
         (envelope(what=""), "does not find all of sale in the text: what, price"),
     ],
 )
-def test_an_answer_is_given_when_it_is_sure(said, why):
-    """What is not found is named, and so is what does not follow from the text; the engine must be sure of choices."""
+def test_unreliable_answer_raises_bad_response(said, why):
+    """An answer with missing, unsupported or low-confidence fields raises BadResponse."""
     form = ExtractionForm(SALE)
     read = form.read(said)
     if why is None:
@@ -172,8 +172,8 @@ def test_a_form_is_offered_twice():
     assert len(ExtractionForm(OutputSchema("any", {"type": "object"})).tools) == 1
 
 
-def test_what_is_no_object_is_the_field_of_one():
-    """A list is asked for as a field, with the definitions that it refers to, and given as it is."""
+def test_non_object_schema_is_wrapped_in_a_field():
+    """A non-object schema is requested as a field together with its definitions, and then unwrapped."""
     form = ExtractionForm(
         OutputSchema("words", {"type": "array", "items": {"$ref": "#/$defs/W"}, "$defs": {"W": TEXT}})
     )
@@ -187,13 +187,13 @@ def test_a_form_may_stay_empty(said):
     assert ExtractionForm(SALE).read(said) is None
 
 
-def test_what_the_engine_holds_back_is_looked_at():
-    """A call that the engine itself does not trust is judged like any other."""
+def test_suppressed_call_is_read():
+    """A call that the engine suppressed is read like any other."""
     assert ExtractionForm(SALE).read({"suppressed_calls": [{"arguments": {"what": "lamp"}}]}) == {"what": "lamp"}
 
 
-def test_a_list_that_lost_something_is_refused():
-    """An answer whose list has less than the text lists is refused, and what it left out is named."""
+def test_incomplete_list_raises_bad_response():
+    """A list that is shorter than the one in the text is rejected, and the missing items are named."""
     form = ExtractionForm(OutputSchema("names", {"type": "array", "items": {"type": "string"}}))
     envelope = {"confidence": 0.9}
     with pytest.raises(BadResponse, match=r"found only a part of names in the text; missing: Park\."):

@@ -39,8 +39,8 @@ def test_a_parameter_that_is_named_for_percent_counts_it():
     assert as_counted(0.2, "discount_percent", NUMBER, "with 20% off") == 20
 
 
-def test_what_is_also_said_alone_is_no_measure():
-    """5 in `5 of them at 5%` may be meant either way."""
+def test_number_that_also_occurs_without_a_unit():
+    """A number that also occurs without its unit is not a measure."""
     assert measures_in("5 of them at 5%, 3 percent of 2 million") == {3.0: 0.01, 2.0: 1e6}
 
 
@@ -74,8 +74,8 @@ def test_listed_numbers_go_to_numbered_parameters(names, text, expected):
         ("3 minus 4", "subtract", [3.0, 4.0]),
     ],
 )
-def test_a_sum_of_one_kind_says_what_is_done(text, word, numbers):
-    """The words for the operation, and the numbers in order."""
+def test_operation_and_numbers_of_a_sum(text, word, numbers):
+    """The words for the operation and the numbers in order are returned."""
     said, found = operation_in(text)
     assert (word in said, found) == (True, numbers)
 
@@ -95,6 +95,6 @@ def test_other_sums_say_nothing(text):
         (6.0, "radius", "a circle with a radius of 5", False),
     ],
 )
-def test_a_number_is_said_of_the_parameter_it_stands_beside(number, name, text, expected):
-    """The word behind a number, or one of the two before it, names the parameter."""
+def test_number_belongs_to_the_parameter_next_to_it(number, name, text, expected):
+    """A number belongs to the parameter named by the next word or one of the two words before it."""
     assert is_beside(number, name, WHOLE, text) is expected

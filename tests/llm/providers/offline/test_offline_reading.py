@@ -34,8 +34,8 @@ def found(text, *shapes, orders=False):
         ("seven times eight", "7 times 8"),
     ],
 )
-def test_a_sum_is_taken_whole(text, total):
-    """An arithmetic expression is found from its first to its last piece, in signs or in words."""
+def test_whole_sum_is_found(text, total):
+    """An arithmetic expression is found completely, in symbols or in words."""
     assert found(text, Shape.SUM) == [total]
 
 
@@ -46,14 +46,14 @@ def test_a_sum_is_taken_whole(text, total):
         *("192.168.0.1/24", "print(sum(range(10)))", "I have 3", "1 to 5", "v2.0-beta", "- 3"),
     ],
 )
-def test_what_only_looks_like_a_sum_is_none(text):
-    """Dates, versions, times and sums with unknown parts are not calculated in part."""
+def test_dates_and_versions_are_not_sums(text):
+    """Dates, versions, times and sums with unknown parts are not sums."""
     assert found(text, Shape.SUM) == []
 
 
 @pytest.mark.parametrize(("text", "sure"), [("5-3", True), ("call 555-1234 now", False), ("a 10/4 split", False)])
-def test_a_bare_dash_or_slash_is_a_sum_only_when_it_stands_alone(text, sure):
-    """`555-1234` inside a sentence may be a telephone number."""
+def test_bare_dash_or_slash_is_a_sum_without_other_text(text, sure):
+    """A number with only a dash or slash is a certain sum only if the text contains nothing else."""
     (span,) = Question(text).of(Shape.SUM)
     assert span.sure is sure
 
@@ -72,8 +72,8 @@ def test_a_bare_dash_or_slash_is_a_sum_only_when_it_stands_alone(text, sure):
         ("``` plain ```", "plain"),
     ],
 )
-def test_a_quotation_is_what_stands_between_its_marks(text, quote):
-    """Quotation marks of every kind, backticks and fences delimit a text that is taken as it is."""
+def test_quotation_is_the_text_between_its_marks(text, quote):
+    """Text in quotation marks, backticks or fences is found without a change."""
     assert found(text, Shape.QUOTE) == [quote]
 
 
@@ -93,8 +93,8 @@ def test_an_apostrophe_begins_no_quotation():
         ('broken {"b": "}", x} end', '{"b": "}", x}'),
     ],
 )
-def test_json_is_taken_to_its_closing_bracket(text, snippet):
-    """A JSON text reaches to the bracket that closes it, even when it is not valid."""
+def test_json_ends_at_its_closing_bracket(text, snippet):
+    """A JSON value ends at its closing bracket, even if it is invalid."""
     assert found(text, Shape.JSON) == [snippet]
 
 
@@ -104,8 +104,8 @@ def test_json_that_never_ends_is_unsure():
     assert (span.shape, span.sure) == (Shape.JSON, False)
 
 
-def test_brackets_that_begin_unlike_json_are_left_alone():
-    """A comprehension or a remark in brackets is no JSON."""
+def test_brackets_that_do_not_begin_json_are_ignored():
+    """A comprehension or a remark in brackets is not JSON."""
     assert found("[x*x for x in y] and [see above]", Shape.JSON) == []
 
 
@@ -127,13 +127,13 @@ def test_endless_brackets_and_sums_are_read_in_no_time():
         ("open www.example.org/about", "www.example.org/about"),
     ],
 )
-def test_an_address_ends_before_the_sentence_does(text, address):
-    """Marks that belong to the sentence are no part of the address."""
+def test_url_ends_before_the_punctuation(text, address):
+    """Punctuation of the sentence is not part of the URL."""
     assert found(text, Shape.URL) == [address]
 
 
-def test_a_mail_address_is_neither_a_page_nor_a_file():
-    """`bob@example.com` is one span of its own."""
+def test_email_address_is_neither_url_nor_path():
+    """An email address is a single span, and neither a URL nor a path."""
     assert [span.shape for span in Question("write to bob@example.com").spans] == [Shape.EMAIL]
 
 
@@ -153,8 +153,8 @@ def test_a_path_is_known_by_its_slash_or_its_ending(text, path):
 
 
 @pytest.mark.parametrize("text", ["at 3.14 or 1/2", "e.g. this", "nothing here"])
-def test_numbers_and_abbreviations_are_no_paths(text):
-    """A decimal point or an abbreviation's does not make a file."""
+def test_numbers_and_abbreviations_are_not_paths(text):
+    """A decimal number or an abbreviation is not a path."""
     assert found(text, Shape.PATH) == []
 
 
@@ -175,8 +175,8 @@ def test_two_words_with_a_slash_are_an_unsure_path():
         ("use python to run print(2**100)", "print(2**100)"),
     ],
 )
-def test_an_order_is_everything_that_follows_run(text, order):
-    """What is to be run is one span, whatever it contains."""
+def test_command_is_everything_after_run(text, order):
+    """The text after `run` is one span, whatever it contains."""
     assert found(text, Shape.ORDER, orders=True) == [order]
 
 
@@ -192,8 +192,8 @@ def test_a_wish_not_to_do_something_is_seen(text):
     assert Question(text).negated
 
 
-def test_a_negation_inside_a_quotation_is_none():
-    """Only the words around a quotation can negate the question."""
+def test_negation_inside_a_quotation_is_ignored():
+    """A negation inside a quotation does not negate the question."""
     assert not Question("count the words in 'never odd or even'").negated
 
 
@@ -219,15 +219,15 @@ def test_a_question_about_the_world_asks_for_knowledge(text):
     "text", ["What should I cook?", "what is your name", "what is 5 apples plus pears", "cook", ""]
 )
 def test_other_questions_do_not_ask_for_knowledge(text):
-    """Questions about a person, sums in words and orders are no questions about the world."""
+    """Questions about a person, sums in words and commands do not ask for knowledge."""
     assert not Question(text).asks_for_knowledge
 
 
 def test_how_much_asks_for_a_calculation():
-    """`how much` is an idea of its own."""
+    """`how much` asks for a calculation."""
     assert "calculation" in Question("how much is it").ideas
 
 
-def test_numbers_outside_of_spans_are_kept_apart():
-    """Numbers of the frame are not those of quotations."""
+def test_numbers_inside_quotations_are_excluded():
+    """Numbers inside quotations are not numbers of the question."""
     assert Question("repeat 'a1 2' 3 times").numbers == (3.0,)

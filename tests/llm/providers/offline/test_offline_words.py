@@ -93,12 +93,12 @@ def test_numbers_may_be_below_zero(text, numbers):
         ("in general, at the center, in time", []),
     ],
 )
-def test_places_are_read_as_their_time_zones(text, zones):
-    """A place stands behind `in` or before `time`; a zone's own name stands anywhere."""
+def test_places_are_read_as_time_zones(text, zones):
+    """A place is found after `in` or before `time`, and a time zone's own name anywhere."""
     assert list(zones_in(text)) == zones
 
 
-def test_zones_are_said_as_places():
-    """What may be said for a zone, and for nothing else."""
+def test_places_in_a_time_zone():
+    """The names that a question may use for a time zone are returned, without other places."""
     assert {"asia/tokyo", "tokyo", "osaka", "japan"} - {*places_in("Asia/Tokyo")} == {"japan"}
     assert list(places_in("a text / another")) == []

@@ -87,22 +87,22 @@ def judged(text, *calls, tools=TOOLS, confidence=0.9, ungrounded=(), suppressed=
         ("what time is it?", "get_current_datetime", {"timezone": None}, {}),
     ],
 )
-def test_arguments_are_mended_from_the_question(text, name, proposed, mended):
-    """A cut-short or paraphrased argument becomes the stretch of the question that it stands for."""
+def test_arguments_are_corrected_from_the_question(text, name, proposed, mended):
+    """A truncated or paraphrased argument is replaced by the matching span of the question."""
     judgment = judged(text, (name, proposed))
     assert (judgment.calls, judgment.doubts) == ((ProposedCall(name, mended),), ())
 
 
-def test_a_number_is_taken_as_often_as_it_is_said():
-    """Of two numbers that a tool takes the engine may have made up one."""
+def test_number_used_twice_is_doubtful():
+    """A number used for two arguments is doubtful if the question contains it only once."""
     number = {"type": "integer"}
     roll = tool("roll", "Roll dice.", optional=("times", "sides"), times={**number, "default": 1}, sides=number)
     assert judged("roll 20 sides", ("roll", {"times": 20, "sides": 20}), tools=[roll]).doubts == ("meant twice: 20",)
     assert judged("roll 1 die with 20 sides", ("roll", {"times": 1, "sides": 20}), tools=[roll]).doubts == ()
 
 
-def test_a_text_of_several_lines_is_searched_for_nowhere():
-    """What is asked of a file, whose text follows the question, is no search."""
+def test_text_of_several_lines_is_not_a_search():
+    """A question followed by the text of a file is not a search."""
     assert offers(Question("What is in this?\n\nBuy milk."), TOOLS) == []
 
 
@@ -119,8 +119,8 @@ def test_each_part_of_a_question_gets_its_call():
     assert judged(text, *calls).doubts == ()
 
 
-def test_what_the_engine_withheld_counts_when_the_question_says_it_plainly():
-    """A suppressed call is accepted where form and words speak for it."""
+def test_suppressed_call_is_accepted_for_a_clear_question():
+    """A suppressed call is accepted if the question clearly supports it."""
     assert judged("compute 7*8", ("calculator", {"expression": "7"}), confidence=0.04, suppressed=True).doubts == ()
 
 
@@ -206,8 +206,8 @@ def test_one_thing_is_not_meant_for_two_tools():
     assert "meant twice: a.txt" in judgment.doubts
 
 
-def test_a_search_keeps_the_wider_of_two_readings():
-    """What the engine reads as the topic is kept if it stands in the question and says more."""
+def test_longer_of_two_search_queries_is_used():
+    """The engine's query is used if the question contains it and it is longer than the extracted one."""
     (call,) = judged("search how to tie a tie", ("web_search", {"query": "how to tie a tie"})).calls
     assert call.arguments == {"query": "how to tie a tie"}
 
@@ -269,8 +269,8 @@ def test_a_complete_call_can_be_suggested():
         ("is it 'late' or 'early'?", []),
     ],
 )
-def test_what_is_spelled_out_needs_no_engine(text, calls):
-    """Where the engine proposes nothing, the call is taken that the question spells out for one tool only."""
+def test_unambiguous_question_needs_no_proposal(text, calls):
+    """An unambiguous question is answered with a call even if the engine proposes none."""
     judgment = judged(text)
     assert [(call.tool, dict(call.arguments)) for call in judgment.calls] == calls
     assert (judgment.doubts == ()) == bool(calls)
@@ -293,15 +293,15 @@ def test_a_question_about_the_world_is_searched_for(text, query):
     assert judgment.doubts == ()
 
 
-def test_what_is_spelled_out_outweighs_another_proposal():
-    """The call that the question spells out is made where the engine proposes a tool that the words say less for."""
+def test_explicit_call_replaces_another_proposal():
+    """A call that the question spells out replaces a less supported proposal of the engine."""
     judgment = judged("list the files in src/", ("read_file", {"path": "src/"}), confidence=0.3)
     assert judgment.calls == (ProposedCall("list_directory", {"path": "src/"}),)
     assert judgment.doubts == ()
 
 
-def test_a_sum_that_may_be_a_date_is_not_passed_over():
-    """What may be a sum beside another request is asked about, so that nothing is done by halves."""
+def test_possible_sum_next_to_a_request_is_doubtful():
+    """A possible sum next to another request is reported as a doubt."""
     judgment = judged("the time please, and 12/4", ("get_current_datetime", {}))
     assert judgment.doubts == ("not used: 12/4",)
 
@@ -382,8 +382,8 @@ OTHERS = (
         ),
     ],
 )
-def test_what_the_question_says_in_other_words_is_taken(text, name, proposed, settled):
-    """Codes, days, percents, lists and units are held against what they stand for, and written as the tool wants."""
+def test_values_in_other_words_are_accepted(text, name, proposed, settled):
+    """Codes, days, percentages, lists and units are matched with the text and written in the tool's form."""
     made_up = [f"{name}.{parameter}" for parameter in ("source", "target", "day")]
     judgment = judged(text, (name, proposed), tools=OTHERS, ungrounded=made_up)
     assert judgment.calls == (ProposedCall(name, settled),)
@@ -405,13 +405,13 @@ def test_what_the_question_says_in_other_words_is_taken(text, name, proposed, se
         ("samples [1,2] and [3,4,], median", "median_test", {"first": [1, 2], "second": [3]}, "not used: [3,4,]"),
     ],
 )
-def test_what_other_tools_are_given_by_halves_is_asked_back(text, name, proposed, doubt):
-    """A text taken twice, a part that is missing, a switch or a list left out: each is a doubt, not an answer."""
+def test_incomplete_arguments_are_doubtful(text, name, proposed, doubt):
+    """A repeated text, a partial value, or an omitted switch or list is reported as a doubt."""
     assert doubt in judged(text, (name, proposed), tools=OTHERS).doubts
 
 
-def test_what_stays_unclear_is_named():
-    """The parameter that the question leaves open is told, where the tool is clear."""
+def test_unclear_parameters_are_reported():
+    """Parameters that the question leaves open are reported as unclear."""
     judgment = judged("convert an amount of 9 zloty", ("convert", {"amount": 9, "source": "PLN"}), tools=OTHERS)
     assert (judgment.complete, judgment.unclear) == (False, (("convert", "source"), ("convert", "target")))
 
@@ -438,8 +438,8 @@ def test_every_word_accounted_for_asks_for_less_certainty():
         ("3 plus 4 and 5 plus 6", None),
     ],
 )
-def test_a_sum_is_for_the_tool_named_after_it(text, call):
-    """A tool that is named for the operation and takes as many numbers gets them, when nothing else is said."""
+def test_sum_is_passed_to_the_tool_named_after_it(text, call):
+    """A sum is passed to a tool named after its operation that takes as many numbers."""
     tools = (
         tool("add", "Two integers together.", a=WHOLE, b=WHOLE),
         tool("multiply", "Two numbers multiplied.", first=NUMBER, second=NUMBER),

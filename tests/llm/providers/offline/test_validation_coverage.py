@@ -33,8 +33,8 @@ ITEMS = {"type": "array", "items": {"$ref": "#/$defs/item"}}
         ("Either 1 or 2.5", "integer", [1], [1, 2.5]),
     ],
 )
-def test_an_enumeration_is_taken_whole(text, kind, found, whole):
-    """A list of numbers that begins like an enumeration of the text is the whole of it; any other stays as it is."""
+def test_enumeration_is_completed(text, kind, found, whole):
+    """A list of numbers that starts an enumeration in the text is completed from it."""
     schema = shape(value=lists(kind))
     assert listed({"value": found}, schema, schema, text) == {"value": whole}
 
@@ -65,8 +65,8 @@ def test_only_lists_of_numbers_without_bounds_are_completed():
         ("30, 40", lists("string"), [], []),
     ],
 )
-def test_what_a_list_lost_is_named(text, schema, found, lost):
-    """Numbers and dates of the text that no field has, and the entry behind a list's last one, are lost."""
+def test_values_missing_from_a_list_are_reported(text, schema, found, lost):
+    """Numbers, dates and list entries of the text that are in no field are reported."""
     whole = {**shape(value=schema), "$defs": {"item": ITEM}}
     assert left_out({"value": found}, whole, text) == lost
 
@@ -83,8 +83,8 @@ def test_leaves_come_with_their_schemas():
     assert found == [("lamp", {"type": "string"}), (30, {"type": "number"}), (1, {})]
 
 
-def test_a_number_is_listed_no_more_often_than_it_is_said():
-    """A list of numbers that has one twice that is said once has made it up; words are not counted."""
+def test_number_repeated_in_a_list_is_reported():
+    """A number that a list repeats more often than the text is reported, and strings are ignored."""
     schema = shape(value=lists("integer"))
     assert repeated({"value": [12, 11, 11, 2, 2]}, schema, "Mon 12, Tue 11, and two, two") == ["11"]
     assert repeated({"value": ["11", "11"]}, shape(value=lists("string")), "Tue 11") == []

@@ -19,8 +19,8 @@ from agentkit.llm.providers.offline.argument_matching import day_of, states_date
         ("17:30", "at 5:30 pm", True),
     ],
 )
-def test_a_day_counts_as_said_when_it_cannot_be_another(day, text, said):
-    """A day needs its year, and its month in letters or where no day could stand."""
+def test_date_must_be_unambiguous(day, text, said):
+    """A date must be stated with its year, and with an unambiguous month."""
     assert states_date(day, text) is said
 
 
@@ -34,8 +34,8 @@ def test_a_day_counts_as_said_when_it_cannot_be_another(day, text, said):
         ("DD-DD-YYYY", None),
     ],
 )
-def test_a_day_is_written_as_the_parameter_shows(description, expected):
-    """The description's own pattern gives the order and the marks, and a pattern that is none says nothing."""
+def test_date_is_written_in_the_pattern_of_the_description(description, expected):
+    """A date is written in the pattern of the description, and an invalid pattern is ignored."""
     assert written("2027-03-05", {"description": description}) == expected
 
 

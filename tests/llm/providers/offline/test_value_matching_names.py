@@ -19,8 +19,8 @@ from agentkit.llm.providers.offline.argument_matching import is_abbreviated, is_
         ("eur", "150 Euros", False),
     ],
 )
-def test_capitals_stand_for_the_words_they_begin(name, text, expected):
-    """Capitals stand for words that stand together, or for three letters or more of one."""
+def test_abbreviations_match_words(name, text, expected):
+    """An abbreviation matches the initials of consecutive words, or three or more letters of one word."""
     assert is_abbreviated(name, text) is expected
 
 
@@ -32,8 +32,8 @@ def test_capitals_stand_for_the_words_they_begin(name, text, expected):
         ("brief", "a brief note", False),
     ],
 )
-def test_a_name_that_the_description_gives_may_be_said_in_another_form(name, text, expected):
-    """What stands in quotes in a description is chosen by a word of the same stem."""
+def test_quoted_name_matches_a_word_with_the_same_stem(name, text, expected):
+    """A quoted name in the description matches a word with the same stem."""
     assert is_named(name, text, {"description": "Can be 'summary' or 'detailed'."}) is expected
 
 

@@ -34,7 +34,7 @@ def worker():
 
 @pytest.fixture
 def program(tmp_path):
-    """Makes an executable shell script that stands in for the engine's Python."""
+    """Return a function that creates an executable shell script in place of the engine's Python."""
 
     def make(script):
         path = tmp_path / "python"
@@ -46,7 +46,7 @@ def program(tmp_path):
 
 
 def run(script, **environment):
-    """What a Python program prints that runs in a separate process."""
+    """Run a Python program in a separate process and return the words that it prints."""
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(script)]
     done = subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=PATIENCE, check=False
@@ -88,8 +88,8 @@ def test_every_question_is_answered_from_a_clean_state(worker):
     assert (first["function_calls"], first["confidence"]) == (again["function_calls"], again["confidence"])
 
 
-def test_a_question_that_the_engine_cannot_take_is_an_error(worker):
-    """What the engine raises reaches the host as BadResponse, and the next question is answered."""
+def test_engine_error_raises_bad_response(worker):
+    """An engine error raises BadResponse, and the next question is answered."""
     with pytest.raises(BadResponse, match="needle_init"):
         worker.ask({**QUESTION, "tools": json.dumps([{"name": "x", "description": "long " * 9_000}])}, PATIENCE)
     assert worker.ask(QUESTION, PATIENCE)["envelope"]["function_calls"]
@@ -104,8 +104,8 @@ def test_a_killed_process_is_replaced(worker):
     assert worker._engine.process.pid != process
 
 
-def test_threads_take_turns(worker):
-    """Questions from several threads at once each get their own answer."""
+def test_concurrent_threads_receive_their_own_answers(worker):
+    """Concurrent questions from several threads each receive their own answer."""
     texts = ["what time is it?", "good night", "the time please"]
     alone = [worker.ask({**QUESTION, "text": text}, PATIENCE)["envelope"]["reasoning"] for text in texts]
     together = [None] * len(texts)
@@ -121,8 +121,8 @@ def test_threads_take_turns(worker):
     assert together == alone
 
 
-def test_the_process_sees_no_key_no_home_and_no_network():
-    """Of the host's environment only the language goes along; where the system allows, there is no network."""
+def test_process_has_no_key_no_home_and_no_network():
+    """The engine process has no key, home directory or, if the system allows it, network access."""
     own = EngineProcess()
     reply = own.ask(QUESTION, PATIENCE)
     process = own._engine.process.pid
@@ -133,8 +133,8 @@ def test_the_process_sees_no_key_no_home_and_no_network():
     assert apart or reply["network"] == "open"
 
 
-def test_nothing_is_left_when_the_worker_is_gone():
-    """The process and its pipes end with the last reference to the worker."""
+def test_unreferenced_worker_leaves_no_process():
+    """The process and its pipes are closed when the worker is garbage collected."""
     before = len(list(Path("/proc/self/fd").iterdir()))
     own = EngineProcess()
     own.ask(QUESTION, PATIENCE)
@@ -177,8 +177,8 @@ def test_a_host_that_is_killed_takes_the_process_along():
     wait_until_dead(process)
 
 
-def test_a_forked_process_leaves_the_engine_of_its_parent_alone():
-    """A fork may drop the worker that it inherited; the parent's engine goes on."""
+def test_forked_child_does_not_stop_the_engine_of_its_parent():
+    """Deleting the inherited worker in a forked child does not stop the parent's engine."""
     first, second = run(
         f"""
         import os
@@ -197,8 +197,8 @@ def test_a_forked_process_leaves_the_engine_of_its_parent_alone():
     assert first == second
 
 
-def test_a_late_answer_ends_the_process(program):
-    """After the time allowed the process is killed and the caller told."""
+def test_timeout_kills_the_process(program):
+    """A timeout kills the process and raises Unreachable."""
     own = EngineProcess(program("exec sleep 600"))
     with pytest.raises(Unreachable, match=r"within 0\.5 seconds"):
         own.ask(QUESTION, 0.5)
@@ -213,8 +213,8 @@ def test_a_process_that_dies_is_tried_twice(program, tmp_path):
     assert (tmp_path / "starts").read_text().count("started") == 2
 
 
-def test_a_process_that_is_gone_before_it_listens_is_no_crash(program):
-    """A pipe that nobody reads is a process that died."""
+def test_process_that_exits_early_raises_unreachable(program):
+    """A process that exits before it reads its input raises Unreachable."""
     with pytest.raises(Unreachable, match="died twice"):
         EngineProcess(program("exit 3")).ask({**QUESTION, "text": "x" * 1_000_000}, PATIENCE)
 
@@ -225,8 +225,8 @@ def test_a_python_that_is_not_there_is_unreachable():
         EngineProcess("/no/such/python").ask(QUESTION, PATIENCE)
 
 
-def test_a_busy_engine_is_waited_for_only_so_long(program):
-    """A question that does not get its turn in time fails, and disturbs nobody."""
+def test_wait_for_a_busy_engine_times_out(program):
+    """A question that waits too long for a busy engine fails without affecting the running one."""
     own = EngineProcess(program("sleep 5; echo '{}'; exec sleep 600"))
     replied = []
     thread = threading.Thread(target=lambda: replied.append(own.ask(QUESTION, PATIENCE)))
@@ -255,8 +255,8 @@ def test_an_interrupted_question_leaves_no_answer_for_the_next_one(program):
     assert own._engine.process.poll() is not None
 
 
-def test_replies_keep_the_tools_until_others_come(monkeypatch):
-    """The engine is set up anew for other tools and after a failure, and answers each line."""
+def test_engine_is_initialized_again_for_other_tools(monkeypatch):
+    """The engine is initialized again after a failure or for other tools, and answers every line."""
     monkeypatch.setenv("NEEDLE_TELEMETRY", "0")
     monkeypatch.setenv("DO_NOT_TRACK", "1")
     other, failing = (
