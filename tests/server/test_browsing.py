@@ -531,7 +531,7 @@ def test_conversations_are_searched_renamed_and_deleted(page):
 
 
 def test_a_prompt_can_be_asked_again(page):
-    """ "Ask again" replaces the last answer and stores the old branch as a separate conversation."""
+    """The button "Ask again" replaces the last answer and stores the old branch as a separate conversation."""
     tab = page(call("calculator", expression="6*7"), "It is 42.", "First.", "Second.")
     tab.type("How much is 6*7?")
     tab.until(ENDED)
