@@ -1,7 +1,6 @@
 # `make setup` once; `make check test` before a change goes in.
 BIN ?= .venv/bin
 PYTEST = $(BIN)/python -m pytest -q
-PARALLEL = -n 2 --dist worksteal
 
 .PHONY: setup check test test-slow test-all test-changed mutation pages matrix fuzz coverage docs pictures reference bench clean
 
@@ -18,10 +17,10 @@ check: # format, lint, types, import contracts, dependencies, and the project's 
 	$(PYTEST) tests/project -m "rule and not slow"
 
 test: # what README.md's test command runs
-	$(PYTEST) -m "not slow and not rule" $(PARALLEL)
+	$(PYTEST) -m "not slow and not rule" -n 3 --dist worksteal
 
 test-slow:
-	$(PYTEST) -m slow $(PARALLEL)
+	$(PYTEST) -m slow -n 2 --dist worksteal
 
 test-all: test test-slow
 
