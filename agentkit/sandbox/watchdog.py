@@ -9,6 +9,7 @@ import select
 import subprocess
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import TypeVar
@@ -125,7 +126,7 @@ class Cancellation:
         return self._wished.is_set()
 
 
-class RemoteProgram:
+class RemoteProgram(ABC):
     """A program whose processes are out of reach here, such as one in a container, which limits its own resources."""
 
     def __init__(self) -> None:
@@ -135,9 +136,9 @@ class RemoteProgram:
         """The exit code, or None while it runs."""
         return self.returncode
 
+    @abstractmethod
     def end(self) -> None:
         """End all of its processes."""
-        raise NotImplementedError
 
 
 Program = subprocess.Popen[bytes] | RemoteProgram

@@ -11,7 +11,7 @@ from agentkit.documents.search_terms import Terms, indexed
 from agentkit.errors import KnowledgeError, SessionError
 from agentkit.knowledge.chunks import Between, SearchScope, wanted_values
 from agentkit.knowledge.stores.store import (
-    BESIDE,
+    NEIGHBOUR_SHARE,
     SCHEMA_VERSION,
     Found,
     SQLChunkStore,
@@ -179,7 +179,7 @@ class PostgresChunkStore(SQLChunkStore):
         """Find chunks that contain some of the words, ranked by their number and rarity."""
         condition, values = self._condition(scope)
         configs = ["english"] * len(terms.words) + ["simple"] * len(terms.variants)
-        given = (configs, [*terms.words, *terms.variants], *values, limit, BESIDE)
+        given = (configs, [*terms.words, *terms.variants], *values, limit, NEIGHBOUR_SHARE)
         with self._server.using() as connection:
             found: Found = connection.execute(_FIND_WORDS.format(condition), given).fetchall()
         return found

@@ -19,7 +19,7 @@ from agentkit.documents.search_terms import Terms, indexed
 from agentkit.errors import KnowledgeError, SessionError
 from agentkit.knowledge.chunks import Between, SearchScope, wanted_values
 from agentkit.knowledge.stores.store import (
-    BESIDE,
+    NEIGHBOUR_SHARE,
     SCHEMA_VERSION,
     Found,
     SQLChunkStore,
@@ -172,7 +172,7 @@ class SQLiteChunkStore(SQLChunkStore):
         found: dict[int, float] = {}
         with self._file.using() as connection:
             for match, most in (*_stages(connection, terms, limit), (terms.matching(_COLUMNS), -1)):
-                given = (*WEIGHTS, match, *values, most, limit, BESIDE)
+                given = (*WEIGHTS, match, *values, most, limit, NEIGHBOUR_SHARE)
                 for number, score in (
                     checked_row(row, (int,), (float, int)) for row in connection.execute(query, given)
                 ):

@@ -1,8 +1,9 @@
-"""The store interface."""
+"""The interface of chunk stores, and the part that SQL databases share."""
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import NoneType
@@ -15,7 +16,7 @@ from agentkit.event_rendering import is_shallow
 from agentkit.knowledge.chunks import Chunk, ChunkDraft, Document, SearchScope
 
 SCHEMA_VERSION = 1
-BESIDE = 0.1
+NEIGHBOUR_SHARE = 0.1
 """The share of its better neighbour's score added to a chunk in word searches.
 
 Content often continues in the next chunk: measured by `benchmarks/knowledge`.
@@ -161,7 +162,7 @@ _KEEP_PLACE = (
 )
 
 
-class SQLChunkStore:
+class SQLChunkStore(ABC):
     """The methods of a store that are alike in all SQL databases.
 
     Statements are written with `?`, which `mark` replaces; `collation` orders texts by code points.
@@ -247,13 +248,13 @@ class SQLChunkStore:
             values += compared
         return self._sql(" AND ".join(parts)), values
 
+    @abstractmethod
     def _pattern(self, source: str) -> str:
         """The pattern for a source with `*` as wildcard."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _test(self, key: str, wanted: Any) -> tuple[str, list[Any]]:
-        """The SQL test of a metadata value. Numbers are compared with numbers, texts with texts."""
-        raise NotImplementedError
+        """The SQL test of a metadata value. Numbers are compared with numbers, strings with strings."""
 
 
 def _marks(values: Sequence[Any]) -> str:

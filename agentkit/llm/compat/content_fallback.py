@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from agentkit.content import quoted_file
 from agentkit.errors import MissingExtra, Rejected, ToolError
 from agentkit.llm.compat.rules import Adjustment, Body, RequestRefusal
-from agentkit.llm.protocols.chat_completions import BESIDE
+from agentkit.llm.protocols.chat_completions import NEIGHBOUR_SHARE
 
 _TEXT_WANTED = r"(?:must|should) be a (?:valid )?string|'input text'|invalid type|untagged enum"
 _PICTURES_NAMED = r"image|vision|multi-?modal|mmproj"
@@ -24,7 +24,7 @@ _PART_REFUSED = (
 )
 """Patterns in rejections of an unknown content type; Ollama only states that the format is invalid."""
 
-_OF_RESULTS = (BESIDE, "<RESULT: ")
+_OF_RESULTS = (NEIGHBOUR_SHARE, "<RESULT: ")
 """The start of texts that precede the images and files of a tool result, in Chat Completions and in prompted tools."""
 
 _RESULTS = ("function_call_output", "tool_result")

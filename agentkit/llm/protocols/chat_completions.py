@@ -525,7 +525,7 @@ _LEFT_OUT = {"audio", "executed_tools", "channel", FIELD}
 Reasoning parts of the content are sent back in the content.
 """
 
-BESIDE = "[The following content belongs to the result of"
+NEIGHBOUR_SHARE = "[The following content belongs to the result of"
 """The start of a user message with the images and files of a tool result."""
 
 
@@ -625,7 +625,9 @@ def _encode_message(message: Message) -> tuple[dict[str, Any], ...]:
     """Encode a message. Tool results are text only in this protocol; their images and files go into a user message."""
     if not isinstance(message, ToolMessage) or not message.beside:
         return (encode_message(message),)
-    note = f"{BESIDE} the call {message.call_id} of {message.name or 'a tool'}, in its order. No user said this.]"
+    note = (
+        f"{NEIGHBOUR_SHARE} the call {message.call_id} of {message.name or 'a tool'}, in its order. No user said this.]"
+    )
     shown = UserMessage((note, *message.beside))
     return encode_message(replace(message, images=(), files=())), encode_message(shown)
 
