@@ -101,7 +101,7 @@ class Recording:
         """Record that the query is about to be executed."""
         return OpenQuestion(self)
 
-    def told(self, run: str, milestone: Milestone, /) -> None:
+    def record_milestone(self, run: str, milestone: Milestone, /) -> None:
         """Record a milestone of the run with that id."""
 
     def now(self) -> float:
@@ -133,11 +133,11 @@ def is_replaying() -> bool:
     return tape is not None and tape.is_replaying
 
 
-def told(run: str, milestone: Milestone) -> None:
+def record_milestone(run: str, milestone: Milestone) -> None:
     """Record a milestone of the run with that id, if a recording is active."""
     tape = TAPE.get()
     if tape is not None:
-        tape.told(run, milestone)
+        tape.record_milestone(run, milestone)
 
 
 def clock() -> Callable[[], float]:
@@ -164,9 +164,9 @@ class ScopedRecording(Recording):
         """Forward to the wrapped recording."""
         return self._tape.asked(question)
 
-    def told(self, run: str, milestone: Milestone, /) -> None:
+    def record_milestone(self, run: str, milestone: Milestone, /) -> None:
         """Forward to the wrapped recording."""
-        self._tape.told(run, milestone)
+        self._tape.record_milestone(run, milestone)
 
     def now(self) -> float:
         """Forward to the wrapped recording."""

@@ -412,7 +412,7 @@ class ContextBudget:
         """The oldest messages, which a summary should replace; empty if the conversation fits."""
         if not self.window.summarise:
             return ()
-        told = self.told(messages)
+        told = self.shown_messages(messages)
         gone = set(map(id, to_summarise(told, room, self.estimates)))
         shift = len(messages) - len(told)
         last = max((place for place, message in enumerate(told[: newest - shift]) if id(message) in gone), default=None)
@@ -420,10 +420,10 @@ class ContextBudget:
 
     def summary_request(self, old: Sequence[Message], room: int) -> Request:
         """The request for a summary."""
-        prompt = summary_prompt(self.window.edited(self.told(old)), max(room // 2, 1_000))
+        prompt = summary_prompt(self.window.edited(self.shown_messages(old)), max(room // 2, 1_000))
         return Request([UserMessage(prompt)], SUMMARY_INSTRUCTION)
 
-    def told(self, messages: Sequence[Message]) -> Sequence[Message]:
+    def shown_messages(self, messages: Sequence[Message]) -> Sequence[Message]:
         """The messages sent to the model: the summary, if one applies, followed by the messages it does not cover."""
         summary = self.summary
         if summary is None or not summary.covers(messages):
@@ -438,7 +438,7 @@ class ContextBudget:
 
     def fitted(self, messages: Sequence[Message], room: int, newest: int, *, with_handles: bool) -> Fitted:
         """The part of the conversation that fits; `newest` is the index at which the newest exchange begins."""
-        told = self.told(messages)
+        told = self.shown_messages(messages)
         begins = max(newest - (len(messages) - len(told)), 0)
 
         def fitted(told: Sequence[Message], room: int) -> Fitted:

@@ -167,7 +167,7 @@ class ActiveRun:
         """Store, count and emit an event; returns whether the caller gets it too."""
         if isinstance(event, Milestone):
             self._run.keep(event)
-            recording.told(self._run.id, event)
+            recording.record_milestone(self._run.id, event)
             if isinstance(event, RunEnded):
                 return False
             self._agent.count(event)

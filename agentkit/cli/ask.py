@@ -190,10 +190,10 @@ class JSONLinesOutput(Recording):
         """Forward the question to the inner recorder, if any."""
         return super().asked(question) if self._inner is None else self._inner.asked(question)
 
-    def told(self, run: str, milestone: Milestone, /) -> None:
+    def record_milestone(self, run: str, milestone: Milestone, /) -> None:
         """Write a milestone, and forward it to the inner recorder."""
         if self._inner is not None:
-            self._inner.told(run, milestone)
+            self._inner.record_milestone(run, milestone)
         self._write(json_line(encode_entry(SessionEntry(run, self.now(), milestone))))
 
 

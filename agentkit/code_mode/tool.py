@@ -91,7 +91,7 @@ class ProgramCalls:
         self._functions, self._tools = functions, Toolset(functions.values())
         self._above, self._context = LINEAGE.get(), CONTEXT.get() or NO_RUN
         self._taken = {call.id for call in calls_in(self._context.messages)}
-        self._told: list[str] = []
+        self._summaries: list[str] = []
         self._number = self._refused = 0
         self._read: list[Message] = []
         self._sitting = self._above.call_progress
@@ -103,10 +103,10 @@ class ProgramCalls:
         self._within = None if self._above.plan is None else self._batch(self._above.plan)
 
     @property
-    def told(self) -> list[str]:
+    def summaries(self) -> list[str]:
         """One line for each call, up to a maximum."""
-        more = self._number - len(self._told)
-        return self._told + ([f"and {more} more"] if more > 0 else [])
+        more = self._number - len(self._summaries)
+        return self._summaries + ([f"and {more} more"] if more > 0 else [])
 
     @property
     def missing(self) -> str:
@@ -187,7 +187,7 @@ class ProgramCalls:
         place = self._number - 1
         made = self._past[place] if place < len(self._past) else None
         before = made.call if made is not None else self._waited if place == len(self._past) else None
-        if before is not None and _told_call(before) != _told_call(call):
+        if before is not None and _shown_call(before) != _shown_call(call):
             what = f"call {self._number} was {_shown(before)}, and is {_shown(call)} now."
             self._number -= 1
             raise SandboxError(_NOT_AGAIN.format(what))
@@ -265,12 +265,12 @@ class ProgramCalls:
         """The status of a call, and the arguments if a person changed them."""
         rule = f" ({result.decision.rule})" if result.decision is not None and result.decision.denied else ""
         used = call if self._within is None else self._within.run.progress.tool_calls[-1].call
-        is_edited = _told_call(used) != _told_call(call)
+        is_edited = _shown_call(used) != _shown_call(call)
         return f"{result.status}{rule}{f', as a person changed it: {_shown(used)}' if is_edited else ''}"
 
     def _tell(self, made: MadeCall) -> None:
-        if len(self._told) < _MOST_TOLD:
-            self._told.append(well_formed(f"{_shown(made.call)}: {made.outcome}"))
+        if len(self._summaries) < _MOST_TOLD:
+            self._summaries.append(well_formed(f"{_shown(made.call)}: {made.outcome}"))
 
     def _keep(self, made: MadeCall, value: str | None) -> None:
         """Record the outcome of a call for a later pause; `value` is JSON. A record above the size limit is dropped."""
@@ -281,7 +281,7 @@ class ProgramCalls:
                 self._made.clear()
 
 
-def _told_call(call: ToolCall) -> tuple[str, str]:
+def _shown_call(call: ToolCall) -> tuple[str, str]:
     """The parts of a call that must be identical when a program repeats it."""
     return call.name, json.dumps(arguments_of(call), sort_keys=True)
 
@@ -427,9 +427,15 @@ class _ProgramRunner:
         try:
             outcome = run_program(code, offered, answer, sandbox=sandbox, limits=limits, cancellation=cancellation)
         except SandboxError as error:
-            return {"code": code, "error": str(error), "calls": calls.told, "status": "failed", "boundary": NOT_RUN}
+            return {
+                "code": code,
+                "error": str(error),
+                "calls": calls.summaries,
+                "status": "failed",
+                "boundary": NOT_RUN,
+            }
         if calls.missing and outcome.kind != "limit":
             outcome = replace(outcome, status="failed", error=f"{calls.missing} {outcome.error}".strip())
         told = code_result(code, outcome)
         silence = {} if told["output"] or outcome.error else {"note": _SILENT}
-        return {**told, **silence, "calls": calls.told}
+        return {**told, **silence, "calls": calls.summaries}

@@ -55,7 +55,7 @@ class RecordedActivity:
     depth: int = 0
     runs: dict[str, list[Milestone]] = field(default_factory=dict)
     responses: list[Response] = field(default_factory=list)
-    told: Counter[Usage] = field(default_factory=Counter)
+    reported: Counter[Usage] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take_milestone(self, run: str, milestone: Milestone) -> None:
@@ -64,9 +64,9 @@ class RecordedActivity:
             if LINEAGE.get().depth == self.depth:
                 self.runs.setdefault(run, []).append(milestone)
             if isinstance(milestone, ResponseReceived):
-                self.told[milestone.response.usage] += 1
+                self.reported[milestone.response.usage] += 1
             elif isinstance(milestone, Summarised):
-                self.told[milestone.usage] += 1
+                self.reported[milestone.usage] += 1
 
     def take_answer(self, question: Question, answer: Answer | None) -> None:
         """Add the answer to a question, if it is a model's response."""
@@ -77,7 +77,7 @@ class RecordedActivity:
     @property
     def bare(self) -> list[Response]:
         """The responses to requests that the function sent directly, outside of any run."""
-        counts, bare = self.told.copy(), []
+        counts, bare = self.reported.copy(), []
         for response in self.responses:
             if counts[response.usage]:
                 counts[response.usage] -= 1
@@ -124,9 +124,9 @@ class _RecordingListener(ScopedRecording):
     def asked(self, question: Question, /) -> OpenQuestion:
         return _ListenedQuestion(super().asked(question), question, self._heard)
 
-    def told(self, run: str, milestone: Milestone, /) -> None:
+    def record_milestone(self, run: str, milestone: Milestone, /) -> None:
         self._heard.take_milestone(run, milestone)
-        super().told(run, milestone)
+        super().record_milestone(run, milestone)
 
 
 class _ListenedQuestion(OpenQuestion):

@@ -41,7 +41,7 @@ _MOST_VALUES, _DEEPEST = 10_000, 10
 _FOLDERS = "a folder of this machine"
 
 
-def told(name: str, value: Any, *, texts: bool = True) -> str:
+def described(name: str, value: Any, *, texts: bool = True) -> str:
     """A name with its value: numbers, bools, None, texts and collections of these; the type of any other value.
 
     Texts are replaced by their type without `texts`, and if the name or the text is that of a secret. A leading folder
@@ -217,7 +217,7 @@ def _plain(value: Any) -> str:
         return repr(value)
     if inspect.isfunction(value):
         return "\n".join([value.__qualname__, *_texts(value)])
-    return told("", value, texts=False) if isinstance(value, COLLECTIONS) else type(value).__name__
+    return described("", value, texts=False) if isinstance(value, COLLECTIONS) else type(value).__name__
 
 
 def read(thing: Any) -> Iterator[str]:
@@ -235,7 +235,7 @@ def read(thing: Any) -> Iterator[str]:
         for name, value in sorted(_variables_of(function), key=lambda each: each[0]):
             is_code = inspect.isfunction(value) or isinstance(value, type)
             if not is_code:
-                yield told(name, value)
+                yield described(name, value)
             elif value.__module__ == function.__module__ and not is_ours(value):
                 yield "\n".join([name, *_texts(value)])
                 waiting += _functions_of(value)

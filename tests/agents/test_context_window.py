@@ -76,10 +76,10 @@ def test_summary_replaces_the_oldest_exchanges():
     assert list(old) == messages[: len(old)]
     assert isinstance(messages[len(old)], UserMessage)
     room.summary = Summary(len(old), old[-1], "They spoke.")
-    told = room.told(messages)
+    told = room.shown_messages(messages)
     assert "They spoke." in told[0].content
     assert told[1:] == messages[len(old) + 1 :]
-    assert room.told(messages)[0] is told[0]
+    assert room.shown_messages(messages)[0] is told[0]
     assert room.to_summarise(messages, 500, 20) == ()
 
 
@@ -108,8 +108,8 @@ def test_summary_of_another_conversation_is_not_used():
     room, messages = ContextBudget(Window(summarise=True)), conversation()
     room.summary = Summary(6, messages[5], "They spoke.")
     other = [UserMessage("Hello."), *messages]
-    assert room.told(other) is other
-    assert room.told(messages[:6]) == messages[:6]
+    assert room.shown_messages(other) is other
+    assert room.shown_messages(messages[:6]) == messages[:6]
 
 
 def test_longer_summary_is_used():
@@ -128,7 +128,7 @@ def test_system_messages_are_sent_beside_a_summary():
     room, messages = ContextBudget(Window(tokens=500, summarise=True)), [order, *conversation()]
     old = room.to_summarise(messages, 500, 21)
     room.summary = Summary(len(old), old[-1], "They spoke.")
-    told = room.told(messages)
+    told = room.shown_messages(messages)
     assert told[0] == order
     assert f"A summary of {len(old) - 1} earlier messages" in told[1].content
     assert told[2] == messages[len(old) + 1]

@@ -156,7 +156,7 @@ class Run:
     def tell(self, *milestones):
         """Record these milestones."""
         for milestone in milestones:
-            self.recorder.told(self.name, milestone)
+            self.recorder.record_milestone(self.name, milestone)
 
     def say(self, text, *calls, **changes):
         """The model answers."""

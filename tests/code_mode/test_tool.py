@@ -129,7 +129,7 @@ def test_each_call_is_logged_in_a_line(name, arguments, line):
 
     calls = ProgramCalls(functions_of(Toolset([add, broken])))
     calls.answer(name, arguments)
-    assert calls.told == [line]
+    assert calls.summaries == [line]
 
 
 @pytest.mark.parametrize("awaiting", [False, True])

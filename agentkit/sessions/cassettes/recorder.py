@@ -127,7 +127,7 @@ class _Part(Recording):
         """Open a question nested in this one."""
         return _RecordedQuestion(self._notes, question, self._number)
 
-    def told(self, run: str, milestone: Milestone, /) -> None:
+    def record_milestone(self, run: str, milestone: Milestone, /) -> None:
         """Record a milestone of a run."""
         self._notes.tell(run, milestone, self._number)
 

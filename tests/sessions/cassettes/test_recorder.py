@@ -10,7 +10,7 @@ import pytest
 from agentkit.decisions import Decision
 from agentkit.events import Approved, ResponseReceived, RunStarted, ToolCallFinished
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, UserMessage
-from agentkit.recording import PersonAsked, active, taped, told
+from agentkit.recording import PersonAsked, active, record_milestone, taped
 from agentkit.sessions.cassettes.file import read_cassette
 from agentkit.sessions.cassettes.recorder import Recorder
 
@@ -34,7 +34,7 @@ def lines(path):
 def test_questions_and_milestones_are_written(recorder):
     """Questions with their answers and milestones are recorded in order."""
     with active(recorder):
-        told("r", RunStarted("helper", "Hi."))
+        record_milestone("r", RunStarted("helper", "Hi."))
         taped(REQUEST, lambda: RESPONSE)
         taped(PersonAsked(CALL, Decision("ask", "level", "Dear.")), lambda: Approved("c1", "once"))
         taped(CALL, lambda: RESULT)
@@ -53,12 +53,12 @@ def test_milestone_does_not_repeat_a_recorded_answer(recorder):
     with active(recorder):
         for _ in range(2):
             taped(REQUEST, lambda: RESPONSE)
-        told("r", ResponseReceived(RESPONSE))
-        told("r", ResponseReceived(Response(AssistantMessage("Else."))))
+        record_milestone("r", ResponseReceived(RESPONSE))
+        record_milestone("r", ResponseReceived(Response(AssistantMessage("Else."))))
         taped(CALL, lambda: RESULT)
-        told("r", ToolCallFinished(CALL, RESULT))
+        record_milestone("r", ToolCallFinished(CALL, RESULT))
         taped(CALL, lambda: RESULT)
-        told("r", ToolCallFinished(CALL, changed))
+        record_milestone("r", ToolCallFinished(CALL, changed))
     recorder.finish()
     events = [line.get("of") for line in lines(recorder.path) if "event" in line]
     assert events == [2, None, 3, None]
@@ -72,7 +72,7 @@ def test_lines_inside_a_tool_call_are_marked(recorder):
     """Lines recorded inside a tool call contain the call's number, and live answers are marked."""
 
     def ask():
-        told("inner", RunStarted("worker", "Go."))
+        record_milestone("inner", RunStarted("worker", "Go."))
         taped(REQUEST, lambda: RESPONSE)
         return RESULT
 
@@ -107,7 +107,7 @@ def test_nothing_is_recorded_after_finish(recorder):
     recorder.finish()
     with active(recorder):
         assert taped(CALL, lambda: RESULT) is RESULT
-        told("r", RunStarted("helper", "Hi."))
+        record_milestone("r", RunStarted("helper", "Hi."))
     recorder.finish(keep=False)
     assert lines(recorder.path) == []
 
