@@ -1,4 +1,4 @@
-"""A pytest plugin that takes away what only POSIX systems have: `pytest -p tests.limited_platform`.
+"""A pytest plugin that removes what only POSIX systems have: `pytest -p tests.limited_platform`.
 
 For agentkit, Python looks as on Windows: without the modules and the functions of `os` for users, forks, descriptors of
 folders and locks. `msvcrt.locking` is there, made of the byte-range locks of this system. Paths stay those of this

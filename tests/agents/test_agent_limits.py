@@ -1,4 +1,4 @@
-"""What happens when a run has taken what it may take?"""
+"""Tests for limits of runs: iterations, tokens, costs, tool calls, time and repeated calls."""
 
 import asyncio
 import math
@@ -33,12 +33,12 @@ def look() -> str:
 
 
 def served(server, **options):
-    """A client of a fake server."""
+    """Return a client of a fake server."""
     return LLM(base_url=server.base_url, model="any", **options)
 
 
 def calls(count):
-    """So many different calls, one a line."""
+    """Return the given number of different calls, each in a separate response."""
     return [call("add", a=number, b=0) for number in range(count)]
 
 
@@ -48,7 +48,7 @@ def tools_of(request):
 
 
 def limit_of(request):
-    """How long an answer the request allows."""
+    """Return the maximum length of the answer in a request."""
     names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
     return next((request.json[name] for name in names if name in request.json), None)
 
@@ -172,7 +172,7 @@ def test_final_answer_fits_within_the_token_limit(way, drive):
 
 
 def redacted(output):
-    """Put a word in the place of the answer's."""
+    """Replace a word of the answer."""
     return output.replace("secret", "[…]") if isinstance(output, str) else None
 
 
@@ -323,11 +323,11 @@ def test_truncated_answer_names_its_limit(limits, name):
 
 
 class Priced(ScriptedLLM):
-    """A scripted model whose price is known."""
+    """A scripted model with a price."""
 
     @property
     def tariff(self):
-        """What its requests are charged by."""
+        """Return the price of the model."""
         return Tariff("scripted", "scripted", price=PRICE)
 
 
@@ -460,7 +460,7 @@ TEST_IS_OVER = threading.Event()
 
 @pytest.fixture(autouse=True)
 def let_go():
-    """No thread outlives the test in which it hangs."""
+    """Release hanging threads at the end of the test."""
     TEST_IS_OVER.clear()
     yield
     TEST_IS_OVER.set()

@@ -1,4 +1,4 @@
-"""Does a conversation go on with another agent, in another process, after a kill, a pause or a full disk?"""
+"""Tests for agents with stored sessions: other agents and processes, kills, pauses, undo and a full disk."""
 
 import json
 import os
@@ -30,13 +30,13 @@ WAYS = ["run", "arun", "stream", "astream"]
 
 @pytest.fixture
 def place(tmp_path):
-    """A file for sessions."""
+    """The path of a session file."""
     return tmp_path / "sessions.db"
 
 
 @pytest.fixture
 def agent(place):
-    """A function that makes an agent as another process would: with a session that is read afresh."""
+    """Return a function that creates an agent as another process would, with a newly opened session."""
 
     def make(*lines, tools=(), name="helper", **options):
         return Agent(name, tools, llm=ScriptedLLM(*lines), session=Session.open(place, "trip"), **options)
@@ -45,7 +45,7 @@ def agent(place):
 
 
 def kills_of(place, folder):
-    """Sessions as a kill leaves them behind each entry of the only run of `trip`, the first entry first."""
+    """Return the sessions as a kill leaves them after each entry of the only run of `trip`, in order."""
     entries = Session.open(place, "trip").entries
     for number in range(1, len(entries)):
         path = folder / f"killed behind {number}.db"
@@ -54,7 +54,7 @@ def kills_of(place, folder):
 
 
 def process(code, state, *arguments):
-    """What another process prints that runs this code with these arguments."""
+    """Return the output of another process that runs this code with these arguments."""
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         env={**os.environ, "AGENTKIT_STATE": str(state)},
@@ -374,7 +374,7 @@ def test_truncated_output_can_be_read_after_a_restart(agent):
 
 
 def writer(folder, session, *lines, **options):
-    """An agent that writes files in a folder."""
+    """Return an agent that writes files in a folder."""
     journal = Journal.of_this_machine()
     return Agent(
         "writer",
@@ -592,7 +592,7 @@ def test_run_at_its_limit_resumes_in_its_session(is_stored, agent):
 
 @pytest.fixture
 def full_disk(place):
-    """A tool that fills the disk, and a function that makes room again."""
+    """Return a tool that fills the disk, and a function that frees the space again."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def fill_the_disk() -> str:

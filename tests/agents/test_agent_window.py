@@ -1,4 +1,4 @@
-"""Which part of a long conversation does an agent's model read, and how does it get at the rest?"""
+"""Tests for conversations longer than the context window: shortening, summaries, and `read_more`."""
 
 import time
 from dataclasses import replace
@@ -26,7 +26,7 @@ def look(number: int) -> str:
 
 
 def answer(request):
-    """Look something up for each prompt, then answer; a server that counts as we estimate."""
+    """Look something up for each prompt, then answer; the reported usage equals the estimate."""
     usage = Usage(tokens_of(request), 20, requests=1)
     if isinstance(request.messages[-1], ToolMessage):
         return say("It is found.", usage=usage)
@@ -34,12 +34,12 @@ def answer(request):
 
 
 def tokens_of(request):
-    """About how many tokens a request takes."""
+    """Return the estimated number of tokens of a request."""
     return Estimates().total(request.messages, request.instruction, request.tools)
 
 
 def counted(*lines):
-    """The lines as a server says them that counts tokens as we estimate them."""
+    """Add usage to the lines, as reported by a server that counts tokens as estimated."""
 
     def say_counted(line):
         def said(request):
@@ -281,7 +281,7 @@ def report(lines: int = 2_000) -> str:
 
 
 def offers(request):
-    """Whether a request offers the tool that reads on."""
+    """Return whether a request offers `read_more`."""
     return "read_more" in [spec.name for spec in request.tools]
 
 

@@ -1,4 +1,4 @@
-"""Durable functions: steps and runs of agents are stored once, and not repeated."""
+"""Tests for durable functions: steps and runs of agents are stored once and not repeated."""
 
 import asyncio
 import json
@@ -69,7 +69,7 @@ def test_values_are_converted_by_their_annotations(session):
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, lambda: 1])
-def test_values_that_cannot_be_stored_are_refused(session, value):
+def test_values_that_cannot_be_stored_are_rejected(session, value):
     """A value that cannot be stored raises an error that names the function and the value."""
 
     def unresolved(given):

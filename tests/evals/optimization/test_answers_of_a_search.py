@@ -1,4 +1,4 @@
-"""Answers to a search: the stored ones, then the suite and the proposer, within a budget."""
+"""Tests for answers to a search: the stored ones, then the suite and the proposer, within a budget."""
 
 import json
 

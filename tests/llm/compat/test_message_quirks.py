@@ -1,4 +1,4 @@
-"""What is learnt from what servers and models refuse that speak the Messages protocol?"""
+"""Tests for what is learned from rejections in the Messages protocol."""
 
 import json
 
@@ -21,7 +21,7 @@ BINDING = (
 
 
 def manual(budget):
-    """Thinking with a budget of tokens."""
+    """Thinking with a token budget."""
     return {"type": "enabled", "budget_tokens": budget}
 
 
@@ -176,12 +176,12 @@ LESSONS = {
 
 
 def refusal(text):
-    """A refusal of a request."""
+    """Return a rejection of a request."""
     return Rejected(f"The provider answered 400: {text}", status=400, code="invalid_request_error")
 
 
 @pytest.mark.for_each(("body", "text", "changed"), LESSONS.values(), ids=LESSONS)
-def test_refusal_adjusts_the_body(body, text, changed):
+def test_rejection_adjusts_the_body(body, text, changed):
     """A refusal adjusts the refused body permanently, and leaves other bodies unchanged."""
     adjustment = request_adjustments.adjustment_for(body, refusal(text))
     assert adjustment.apply(body) == changed
@@ -210,8 +210,8 @@ NO_LESSONS = {
 
 
 @pytest.mark.parametrize(("body", "text"), NO_LESSONS.values(), ids=NO_LESSONS)
-def test_unrelated_refusals_adjust_nothing(body, text):
-    """A refusal that the user must fix, or that names something not in the request, adjusts nothing."""
+def test_unrelated_rejections_adjust_nothing(body, text):
+    """A rejection that the user must fix, or that names something not in the request, adjusts nothing."""
     assert request_adjustments.adjustment_for(body, refusal(text), chosen=body) is None
 
 
@@ -224,8 +224,8 @@ def test_unrelated_refusals_adjust_nothing(body, text):
         ("claude-opus-5-5", {"thinking": ADAPTIVE, "output_config": {"effort": "medium"}}),
     ],
 )
-def test_older_models_are_known_to_want_a_budget(model, changed):
-    """For models that think by a budget, an effort becomes one before anybody refuses it."""
+def test_effort_becomes_a_budget_for_older_models(model, changed):
+    """For models that need a thinking budget, an effort is converted to one before the first request."""
     body = {"max_tokens": 32_000, "thinking": ADAPTIVE, "output_config": {"effort": "medium"}}
     assert request_adjustments.with_known_adjustments(body, model, "messages") == {"max_tokens": 32_000} | changed
     chosen = {"max_tokens": 32_000, "thinking": manual(1_500), "output_config": {"effort": "medium"}}
@@ -241,8 +241,8 @@ def test_older_models_are_known_to_want_a_budget(model, changed):
         ({}, (), "input length and `max_tokens` exceed context limit", None),
     ],
 )
-def test_what_we_reserve_for_the_answer_gives_way(body, chosen, text, left):
-    """A request that is too long only with what we have reserved for its answer is sent once more with less."""
+def test_maximum_answer_is_reduced_for_a_long_request(body, chosen, text, left):
+    """A request that is too long only because of its maximum answer is sent again with a smaller maximum."""
     error = Rejected(text, status=400, code="context_length_exceeded")
     adjustment = request_adjustments.adjustment_for(body, error, chosen)
     assert (adjustment and adjustment.apply(body)["max_tokens"]) == left
@@ -250,7 +250,7 @@ def test_what_we_reserve_for_the_answer_gives_way(body, chosen, text, left):
 
 
 def refuse(text):
-    """A refusal as the server sends it."""
+    """Return a rejection as the server sends it."""
     body = {"type": "error", "error": {"type": "invalid_request_error", "message": text}}
     return raw(json.dumps(body), status=400, content_type="application/json")
 
@@ -268,8 +268,8 @@ def connect(server, **options):
         "messages.3: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified.",
     ],
 )
-def test_thoughts_of_a_changed_conversation_are_left_out(ask, text):
-    """Thoughts that a server no longer takes are left out from then on; those of other conversations are not."""
+def test_rejected_thinking_blocks_are_omitted(ask, text):
+    """Rejected thinking blocks are omitted from then on; those of other conversations are not."""
     lines = [say("Hm.", reasoning=f"Thought {number}") for number in range(3)]
     with FakeServer(*lines, refuse(text), "Yes", "Yes", "Yes", refuse(text), "Yes", "Yes") as server:
         llm = connect(server)
@@ -283,7 +283,7 @@ def test_thoughts_of_a_changed_conversation_are_left_out(ask, text):
     assert llm.describe().adjustments == ("thinking of conversations that have changed is not sent back",)
 
 
-def test_of_many_thoughts_the_last_are_remembered():
+def test_remembered_thinking_blocks_are_bounded():
     """Only the first 10,000 refused thinking blocks are remembered, so that memory stays bounded."""
     blocks = [{"type": "redacted_thinking", "data": str(number)} for number in range(10_001)]
     body = {"messages": [{"role": "assistant", "content": [*blocks, {"type": "text", "text": "Hm."}]}]}
@@ -310,7 +310,7 @@ def test_history_without_thinking_blocks_disables_thinking(ask):
         assert ["thinking" in asked.json for asked in server.requests] == [True, False]
 
 
-def test_what_holds_for_a_model_is_remembered(ask):
+def test_tool_choice_rejection_is_remembered(ask):
     """A model that cannot be forced to call a tool is not forced again."""
     tool = ToolSpec("f", "", {"type": "object"})
     told = 'tool_choice: type "tool" and "any" are not supported for this model.'
@@ -354,6 +354,6 @@ def test_refused_files_in_results_are_described_as_text(ask, text):
         {"messages": [GIVEN]},
     ],
 )
-def test_code_that_is_known_stays(body):
-    """Code stays whose machine is named or whose result is there; without any, the refusal teaches nothing."""
+def test_code_with_a_container_or_result_is_preserved(body):
+    """Code is preserved if its container is named or its result is present; otherwise nothing is learned."""
     assert request_adjustments.adjustment_for(body, Rejected(UNKNOWN_MACHINE, status=400)) is None

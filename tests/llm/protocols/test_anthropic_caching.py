@@ -1,4 +1,4 @@
-"""Which part of a request is marked for the server's cache?"""
+"""Tests for the parts of a request that are marked for the server's cache."""
 
 import pytest
 
@@ -53,6 +53,6 @@ PLACES = {
 
 
 @pytest.mark.for_each(("messages", "options", "places"), PLACES.values(), ids=PLACES)
-def test_what_comes_again_is_marked(messages, options, places):
-    """Marked are instruction or tools and the last turns, where another request will begin with them; never a blank."""
+def test_repeated_parts_are_marked(messages, options, places):
+    """The instruction or tools and the last turns are marked, but never a blank block."""
     assert marks_of(*messages, **options) == places

@@ -1,4 +1,4 @@
-"""How do settings look in the Messages protocol?"""
+"""Tests for the settings of the Messages protocol."""
 
 import pytest
 
@@ -8,7 +8,7 @@ ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 
 
 def manual(budget):
-    """Thinking with a budget of tokens."""
+    """Thinking with a token budget."""
     return {"type": "enabled", "budget_tokens": budget}
 
 
@@ -73,5 +73,5 @@ LIMITS = {
 
 @pytest.mark.for_each(("model", "settings", "most"), LIMITS.values(), ids=LIMITS)
 def test_max_tokens_is_always_sent(model, settings, most):
-    """max_tokens is always sent, and leaves room for the thoughts of a thinking model."""
+    """max_tokens is always sent, and includes the tokens of a thinking model's reasoning."""
     assert entered({"model": model}, settings)["max_tokens"] == most

@@ -1,4 +1,4 @@
-"""How is a text told whose pieces stand apart?"""
+"""Tests for texts whose pieces become separate paragraphs."""
 
 import pytest
 
