@@ -1,4 +1,4 @@
-"""File-system features that not every platform has, and the portable part of the suite on a platform without them."""
+"""Tests for file-system features that some platforms lack, and the portable tests on a limited platform."""
 
 import os
 import re

@@ -91,7 +91,7 @@ def test_link_is_not_followed(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "tulip", "[]", "{}", '{"version": 2}', "[" * 200_000, '"\\ud800'])
-def test_a_file_that_is_not_ours(tmp_path, text):
+def test_file_with_unexpected_content(tmp_path, text):
     """A login file with unexpected content raises an error that does not quote it."""
     kept = StoredLogin(URL, tmp_path)
     kept.path.write_text(text)
@@ -101,7 +101,7 @@ def test_a_file_that_is_not_ours(tmp_path, text):
     assert "tulip" not in str(caught.value)
 
 
-def test_a_folder_that_cannot_be_written(tmp_path):
+def test_unwritable_folder_raises_an_error(tmp_path):
     """A login that cannot be stored raises a ConfigError."""
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="cannot be stored in"):

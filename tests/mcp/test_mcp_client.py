@@ -70,7 +70,7 @@ def test_agent_uses_a_server(plain):
     assert asked == ["echo"]
 
 
-def test_nobody_to_ask(plain):
+def test_calls_without_an_approver_are_denied(plain):
     """Without a level and an approver, calls to a server are denied."""
     agent = Agent("helper", [plain], llm=ScriptedLLM(call("echo", text="hello"), "I may not."))
     result = agent.run("What does it say?")

@@ -115,7 +115,7 @@ def test_progress_and_contents(everything):
     assert "Paris" in everything.prompt("args-prompt", city="Paris")
 
 
-def test_a_changed_resource(everything):
+def test_changed_resource_is_reported(everything):
     """A subscription calls back when the server reports a change of the resource."""
     uri, changed = "demo://resource/dynamic/text/1", threading.Event()
     everything.subscribe(uri, lambda _: changed.set())

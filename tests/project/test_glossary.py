@@ -17,7 +17,7 @@ WORDS = [word.strip() for row in ROWS for word in row[0].split(",")]
 
 
 def plain(name):
-    """A name without capitals, blanks and underscores, so that `tool call` is `ToolCall` and `tool_call`."""
+    """Return a name in lower case without blanks and underscores: `tool call` matches `ToolCall` and `tool_call`."""
     return re.sub(r"[ _]", "", name).lower()
 
 

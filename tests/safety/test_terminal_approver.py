@@ -55,7 +55,7 @@ class Screen(io.StringIO):
     ],
 )
 def test_letter_answers_the_question(terminal, typed, answer):
-    """y approves once, r for this run, a always; n, an empty line and the end of input deny, n with a reason."""
+    """The letter y approves once, r for this run, a always; n or nothing denies, and words after n are the reason."""
     keyboard, screen = terminal
     shown = Screen(keyboard, typed)
     assert TerminalApprover(screen, shown)(REQUEST) == answer

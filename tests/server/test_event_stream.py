@@ -1,4 +1,4 @@
-"""Is what happens told to the page as it was, and as nothing but text?"""
+"""Tests for the conversion of run events to page events."""
 
 import json
 

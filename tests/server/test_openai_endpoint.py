@@ -1,4 +1,4 @@
-"""Does the endpoint answer as OpenAI would, and do its tools run judged?"""
+"""Tests for the OpenAI-compatible endpoint with the official client."""
 
 import asyncio
 import json
@@ -338,7 +338,7 @@ def test_a_disconnected_client_ends_the_run(serve, stream):
 
     @tool
     async def wait() -> str:
-        """Wait for ever."""
+        """Wait forever."""
         began.set()
         try:
             await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""Is a run that is over told so that a person understands it?"""
+"""Tests for the text of a recorded session."""
 
 import json
 from dataclasses import replace
@@ -167,7 +167,7 @@ def test_session_text():
 
 
 class Sneezed(Milestone):
-    """A kind of milestone that does not exist yet."""
+    """An unknown type of milestone."""
 
 
 def test_unknown_milestone_is_shown_by_name():

@@ -65,7 +65,7 @@ def test_private_names_of_subclasses_are_refused():
 
 
 def test_fields_are_names_given():
-    """A field without a value is a name that the program gave."""
+    """A field without a value is a name of the program."""
     assert "_mine" in names_given(Stack)
 
 
