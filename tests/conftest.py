@@ -21,7 +21,7 @@ from hypothesis import settings
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job in the background, whose children cannot be stopped
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job, whose children cannot be stopped
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Without bytecode, every process that a test starts would compile the package again, which doubles the time of the run.

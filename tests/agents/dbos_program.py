@@ -1,7 +1,7 @@
 """A worker that runs a durable function as a DBOS workflow and kills itself at a given moment.
 
-`dbos_program.py FOLDER URL EXECUTOR MOMENT` starts the workflow or continues it, answers what waits for a person, and
-prints the result with the names of the workflow's steps. What the steps and tools do is in the file FOLDER/effects.
+`dbos_program.py FOLDER URL EXECUTOR MOMENT` starts or continues the workflow, answers pending calls, and prints the
+result with the names of the workflow's steps. The effects of the steps and tools are recorded in FOLDER/effects.
 """
 
 import json

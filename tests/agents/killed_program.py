@@ -1,14 +1,14 @@
 """A program that is killed: an agent runs errands over a stored session, each in a separate process.
 
-It is told orders, a line of JSON each, on standard input, and runs each in a child that it forks: it prints the child's
-id, and once it is told to by another line, how the child ended. The keys of an order:
+It reads orders from standard input, one JSON object per line, and runs each in a forked child. It prints the child's id
+and, after another line of input, how the child ended. The keys of an order:
 
-    place, session   where the conversation is kept
-    prompt           what to run; without it, the newest run is resumed
+    place, session   the location of the conversation
+    prompt           the prompt to run; without it, the newest run is resumed
     way              run, arun, stream or astream
-    folder           where `effects` gets a line for each thing that a tool did, and `told` one for each milestone that
-                     the agent has told of
-    dies             perhaps [number, "before" or "after"]: at which entry that is written down the child dies by itself
+    folder           a folder in which `effects` gets a line for each effect of a tool, and `told` one for each
+                     milestone that the agent has reported
+    dies             optional, [number, "before" or "after"]: the stored entry at which the child exits
 """
 
 import asyncio

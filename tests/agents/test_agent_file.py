@@ -146,7 +146,7 @@ def test_limits_that_are_not_numbers():
     assert limits == Limits(seconds=None, unknown_price="free")
 
 
-# what the text is; the line that the error names, and what it says
+# the text; the line and the words of the error
 FAULTS = {
     "no instruction": ("name: Clerk\n", None, "has no instruction"),
     "nothing": ("", None, "has no instruction"),

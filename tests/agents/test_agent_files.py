@@ -132,7 +132,7 @@ def test_unreadable_file_is_rejected_before_sending(prompt, said, tmp_path, monk
         reader(llm=ScriptedLLM())(prompt)
 
 
-# what a tool returns, what the model is told of it
+# the value of a tool, its text for the model
 RETURNED = {
     "a recording": (TALK, "[file 1: talk.wav, audio/wav, 33 bytes]"),
     "a dictionary": ({"n": 1, "talk": TALK}, '{"n": 1, "talk": "[file 1: talk.wav, audio/wav, 33 bytes]"}'),
@@ -174,7 +174,7 @@ def test_pdf_of_a_tool_over_both_protocols(report):
             assert entries[-1]["content"][1]["file"]["file_data"] == report.url
 
 
-# how servers refuse a file in a message
+# errors of servers that reject a file in a message
 REFUSED = {
     "OpenAI": (400, "Invalid value: 'file'. Supported values are: 'text' and 'image_url'."),
     "DeepSeek": (400, ".messages[1]: file must have a file_id or file_data"),

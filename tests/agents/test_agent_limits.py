@@ -53,7 +53,7 @@ def limit_of(request):
     return next((request.json[name] for name in names if name in request.json), None)
 
 
-# Each limit alone: what was done is in the result, and no request is sent that could go beyond it.
+# Each limit alone: the result contains the work so far, and no request is sent that could exceed the limit.
 
 HIT = {
     "iterations": (Limits(), [*calls(2), "So far."], "Max tool iterations reached (2)"),
@@ -212,7 +212,7 @@ def test_calls_beyond_the_limit_get_an_error():
     assert (result.limit, result.output) == ("tool_calls", "Two of three.")
 
 
-# Going on.
+# Resuming.
 
 
 @pytest.mark.for_each("way", WAYS)
@@ -263,7 +263,7 @@ def test_refused_tool_call_can_be_made_after_resuming():
     assert agent.run("go").resume().status == "done"
 
 
-# Tokens and money.
+# Tokens and costs.
 
 
 @pytest.mark.for_each("protocol", PROTOCOLS)
@@ -540,7 +540,7 @@ def test_slow_response_is_stopped_at_the_time_limit():
     assert list(until(iter(["One", "two"]), math.inf)) == ["One", "two"]
 
 
-# The same again.
+# Repeated calls.
 
 THRICE = Limits(repeated_calls=3)
 
@@ -616,7 +616,7 @@ def test_repeated_calls_can_be_allowed():
     assert agent.run("go").status == "done"
 
 
-# The limits of one run, in the place of the agent's.
+# The limits of one run, instead of the agent's.
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -59,7 +59,7 @@ class Shot(NamedTuple):
     picture: Image
 
 
-# what a tool returns, what the model is told, how many pictures it sees
+# the value of a tool, its text for the model, the number of images
 RETURNED: dict[str, tuple[Any, str, int]] = {
     "a picture": (PICTURE, WORDS, 1),
     "a text and a picture": (["The screen:", PICTURE], f'["The screen:", "{WORDS}"]', 1),
@@ -137,7 +137,7 @@ def test_images_follow_all_results():
     assert [entry["role"] for entry in third[len(second) :]] == ["assistant", "tool", "user"]
 
 
-# what a server says to a body with a picture of a tool, with which status
+# the status and error of a server that rejects the images of a tool
 BLIND = {
     "OpenAI": (400, "Invalid content type. image_url is only supported by certain models."),
     "DeepSeek": (400, "messages[3]: unknown variant `image_url`, expected `text` at line 1 column 9"),

@@ -140,7 +140,7 @@ def test_run_that_timed_out_is_replayed_in_any_way(tmp_path, way, other):
 
     with record(tmp_path / "c"):
         recorded = result_of(maker(), way)
-    time.sleep(0.5 if way in ("run", "stream") else 0)  # the thread that was left behind has its answer by now
+    time.sleep(0.5 if way in ("run", "stream") else 0)  # by now the abandoned thread has its answer
     with replay(tmp_path / "c"):
         replayed = result_of(maker(), other)
     assert told(replayed) == told(recorded)

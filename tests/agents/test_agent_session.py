@@ -76,7 +76,7 @@ NOTE = Tool(note)
 DELETE = Tool(note, "delete", level="SYSTEM")
 
 
-# A name is all that is needed
+# Sessions by name
 
 TALK = """
 import json, sys
@@ -131,7 +131,7 @@ def test_reset_archives_the_old_conversation(agent, place):
     assert [message.content for message in Session.open(place, old).messages[:1]] == ["1"]
 
 
-# Several at once
+# Several agents and processes
 
 
 def test_two_agents_share_a_session(agent, find_faults):
@@ -332,7 +332,7 @@ def test_answer_of_a_finishing_tool_is_stored(agent, place, tmp_path):
         pytest.fail("The tool had no result.")
 
 
-# What a conversation has read
+# Labels of data that was read
 
 
 def fetch(url: str) -> str:
@@ -370,7 +370,7 @@ def test_truncated_output_can_be_read_after_a_restart(agent):
     assert used.result.labels == {Label.PRIVATE}
 
 
-# What was changed
+# Changes and undo
 
 
 def writer(folder, session, *lines, **options):
@@ -443,7 +443,7 @@ def test_undo_command_covers_both_processes(tmp_path):
     assert list(folder.iterdir()) == []
 
 
-# A run that waits for a person
+# Paused runs
 
 PAUSE = """
 import sys
@@ -587,7 +587,7 @@ def test_run_at_its_limit_resumes_in_its_session(is_stored, agent):
     assert helper.messages == result.messages
 
 
-# When nothing can be written
+# Sessions that cannot be written
 
 
 @pytest.fixture
@@ -656,7 +656,7 @@ def test_read_only_session_fails_before_the_model_is_called():
         Session("trip", store).append([UserMessage("Hi"), AssistantMessage("Hello.")])
         store.close()
         for each in Path(folder).iterdir():
-            if os.geteuid() == 0:  # the other process gives up being root
+            if os.geteuid() == 0:  # the other process drops root privileges
                 os.chown(each, 65_534, -1)
             each.chmod(0o444)
         Path(folder).chmod(0o555)

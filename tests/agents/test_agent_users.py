@@ -194,4 +194,4 @@ def test_thousand_requests_of_two_users():
         bodies = [request.body for request in server.requests]
     assert len(bodies) == 1_000
     assert [body for body in bodies if (b"Ann" in body) == (b"Bob" in body)] == []
-    assert after - before < 1_000_000  # caches of encoded messages, which are bounded
+    assert after - before < 1_000_000  # bounded caches of encoded messages

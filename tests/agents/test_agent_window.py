@@ -102,7 +102,7 @@ def test_long_run_fits_into_the_window(way, drive):
         assert tokens_of(request) <= 2_500
 
 
-# A summary in place of what is left out.
+# Summaries.
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -194,7 +194,7 @@ def test_system_messages_are_sent_with_a_summary():
     assert told[1].content.startswith("[A summary of")
 
 
-# What the server says.
+# Rejections by the server.
 
 TOO_LONG = "This model's maximum context length is 3000 tokens. However, your messages resulted in 5000 tokens."
 NO_LIMIT_NAMED = "The prompt is too long for this model's context window."
@@ -272,7 +272,7 @@ def test_shortened_request_respects_the_time_limit():
     assert (result.status, result.limit) == ("limit", "seconds")
 
 
-# The rest stays readable.
+# Reading the rest of truncated output.
 
 
 def report(lines: int = 2_000) -> str:

@@ -123,7 +123,7 @@ def test_question_of_a_worker_is_answered():
     )
     paused = boss(clerk).run("Go")
     assert [(each.question, each.needs_answer) for each in paused.pending] == [("Who?", True)]
-    again = paused.resume(True)  # yes is no answer to a question
+    again = paused.resume(True)  # yes does not answer a question
     assert again.status == "paused"
     assert contents(again.resume("An of Hue")) == ["An of Hue"]
 

@@ -73,7 +73,7 @@ def test_results_are_in_the_order_of_the_prompts(way):
             release.set()
         return echo(request)
 
-    way = "map" if way == "amap" else way  # a scripted line that blocks would block an event loop
+    way = "map" if way == "amap" else way  # a blocking line of the script would block the event loop
     agent = Agent("slow", llm=ScriptedLLM(slow_at_first, repeat=True))
     results = mapped(agent, way, NUMBERS, 2)
     assert [result.output for result in results] == [f"It is {number}." for number in NUMBERS]

@@ -408,7 +408,7 @@ def test_killed_function_repeats_no_stored_call(tmp_path, part):
         ]
         tools = {name: count for name, count in report["effects"].items() if name.startswith("tool")}
         assert set(tools.values()) == {1}
-        # Calls that had begun at the kill are not repeated: at most the four of "a" and "b", which run together.
+        # Calls started before the kill are not repeated: at most the four of "a" and "b", which run concurrently.
         assert len(tools) >= 4
         steps = {name: count for name, count in report["effects"].items() if name.startswith("step")}
         assert set(steps) == {f"step {name}" for name in ("begin Hue", "x", "y", "z", "broken", "end")}

@@ -1,6 +1,6 @@
 """Tests for runs whose process is killed, with real processes killed at many moments.
 
-`KILLS=200 pytest tests/agents/test_kills.py` kills as many as one likes.
+`KILLS=200 pytest tests/agents/test_kills.py` sets the number of kills.
 """
 
 import json

@@ -63,7 +63,7 @@ def test_closing_line_names_the_fallback(typed_line):
         *_, missed, closing = typed_line("-v", "-m", "big | small", "2+2?", server=server)[1].splitlines()
     assert closing.startswith("openai:small · 10 tokens in, 5 out · ")
     assert missed.startswith("  no answer from openai:big: The provider answered 401: bad key")
-    with FakeServer(fail(401, "bad key"), say("4", usage=None)) as server:  # which counts no tokens
+    with FakeServer(fail(401, "bad key"), say("4", usage=None)) as server:  # without token counts
         closing = typed_line("-v", "-m", "big | small", "2+2?", server=server)[1].splitlines()[-1]
     assert closing.startswith("openai:small · ")
     with FakeServer(fail(401, "bad key"), fail(401, "bad key")) as server:

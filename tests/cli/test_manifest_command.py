@@ -192,7 +192,7 @@ def test_published_server(tmp_path, command, monkeypatch):
     assert made.facts["agents", "bot", "servers", "time", "reached"] == "python -m mcp_server_time"
     assert made.names("bot", "tools") == ("convert_time", "get_current_time")
     assert made.facts["agents", "bot", "tools", "convert_time", "verdict"] == "allow"
-    monkeypatch.setenv("TZ", "Asia/Tokyo")  # which this server tells of in the schemas of its tools
+    monkeypatch.setenv("TZ", "Asia/Tokyo")  # which this server mentions in the schemas of its tools
     out, _, code = command("manifest", str(path), "--check", str(kept))
     assert code == REFUSED
     assert [line.partition("definition has changed")[1] != "" for line in out.splitlines()] == [True, True]

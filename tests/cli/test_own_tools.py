@@ -163,7 +163,7 @@ def test_servers_of_a_file(command, tmp_path, monkeypatch):
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"plain": plain}}))
     with FakeServer(call("look"), say("Nothing.")) as server:
         out, err, code = command("-t", f"{tmp_path}/mcp.json", "--no-session", "What is it?", server=server)
-    assert (out, code) == ("Nothing.\n", REFUSED)  # since nobody could be asked about a SYSTEM tool
+    assert (out, code) == ("Nothing.\n", REFUSED)  # because a SYSTEM tool would need approval
     assert [each["function"]["name"] for each in server.requests[0].json["tools"]] == ["look"]
     assert "safety-level" in err
     look = tool_named(f"{tmp_path}/mcp.json:look")

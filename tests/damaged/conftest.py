@@ -44,7 +44,7 @@ def damaged(whole, count, seed):
     chance = random.Random(seed)
     yield from FOREIGN[:count]
     for number in range(count - len(FOREIGN)):
-        # texts have structure, which bytes that were flipped at random hardly ever change in a way that still parses
+        # randomly flipped bytes rarely change a structured text in a way that still parses
         damages = (_retyped, _flipped, _cut, _moved, _replaced) if number % 2 else (_retyped,)
         yield chance.choice(damages)(bytearray(whole), chance)
 
@@ -164,7 +164,7 @@ def _with_other_values(whole, chance, scratch):
         statement = " ".join(("UPDATE OR IGNORE", table, "SET", column, "= ?"))
         try:
             connection.execute(statement, (_other(texts, chance),))
-        except sqlite3.Error:  # a constraint of the schema, or a table of the full-text index
+        except sqlite3.Error:  # rejected by a constraint of the schema, or part of the full-text index
             connection.execute(" ".join(("DELETE FROM", table)))
     finally:
         connection.close()

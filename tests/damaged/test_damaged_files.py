@@ -86,7 +86,7 @@ def make_sessions(path):
     """Write a file of sessions."""
     session = Session.open(path, "sums")
     agent().within(session).run("What is 2+2?")
-    session.store.close()  # which writes what is in the log into the file
+    session.store.close()  # writes the log into the file
 
 
 def use_sessions(path):
@@ -305,7 +305,7 @@ def read_document(path):
     text_of_office(path.read_bytes())
 
 
-# the file's name, what makes it, what reads it
+# the file's name, the functions that write and read it
 KINDS = {
     "knowledge": ("knowledge.db", make_knowledge, use_knowledge),
     "sessions": ("sessions.db", make_sessions, use_sessions),
@@ -336,7 +336,7 @@ def test_damaged_file_is_read_or_rejected(kind, damaged, tmp_path):
     path = tmp_path / "made" / name
     make(path)
     whole = path.read_bytes()
-    use(path)  # what is whole can be read
+    use(path)  # the undamaged file can be read
     place = tmp_path / "damaged"
     place.mkdir()
     for number, content in enumerate(damaged(whole, COUNT, kind)):

@@ -98,7 +98,7 @@ def test_refresh_reports_outside_places(tmp_path, folder, monkeypatch):
     theirs.remove(private, private / "diary.md")
     theirs.store.keep_place("knowledge/default", str(private), {})
     theirs.close()
-    monkeypatch.chdir(folder)  # of which the link leads elsewhere
+    monkeypatch.chdir(folder)  # whose link leads outside
     ours = Knowledge(place)
     outside = (f"{folder}/link.md", f"{project}/../private/diary.md", str(private))
     assert set(ours.outside) == set(outside)

@@ -47,7 +47,7 @@ def test_known_adjustments_of_model_families(model, protocol, body, sent):
     assert request_adjustments.with_known_adjustments(body, model, protocol) == sent
 
 
-# the body; what the server says, its parameter; the body afterwards
+# the body; the error of the server, its parameter; the adjusted body
 LESSONS = {
     "parameter": ({"seed": 1}, "not supported", "seed", {}),
     "parameter by path": ({"reasoning": {"effort": "low"}}, "Unsupported parameter", "reasoning.effort", {}),

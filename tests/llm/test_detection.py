@@ -24,7 +24,7 @@ def token_provider():
     return "token"
 
 
-# arguments, variables; provider and model that they name; what decided
+# arguments, variables; the provider and model; the deciding setting
 CHOICES = {
     "openai's key": ({}, OPENAI, "openai", DEFAULT_MODEL, "OPENAI_API_KEY"),
     "a base URL and no key": ({}, {"OPENAI_BASE_URL": LOCAL}, "openai", DEFAULT_MODEL, "OPENAI_BASE_URL"),
@@ -149,7 +149,7 @@ CHOICES = {
     "a prefix without a model": ({"model": "openai:"}, OPENAI, "openai", DEFAULT_MODEL, "model="),
     "offline": ({"provider": "offline"}, AZURE | OPENAI, "offline", "needle3", "provider="),
     "anthropic's key": ({}, ANTHROPIC, "anthropic", DEFAULT_ANTHROPIC_MODEL, "ANTHROPIC_API_KEY"),
-    # Behind all others: that a key is there for another program must not take anybody's requests elsewhere.
+    # After all others: a key for another program must not redirect requests.
     "anthropic's key beside openai's": ({}, ANTHROPIC | OPENAI, "openai", DEFAULT_MODEL, "OPENAI_API_KEY"),
     "anthropic's key beside a server": (
         {},
@@ -203,7 +203,7 @@ def test_precedence_of_settings(arguments, variables, provider, model, decider):
     assert (endpoint.provider, endpoint.model, decided_by) == (provider, model, decider)
 
 
-# arguments, variables; what the error says
+# arguments, variables; words of the error
 FAILURES = {
     "nothing": (
         {},
@@ -325,7 +325,7 @@ def test_a_service_needs_the_name_of_a_model():
         detect(LLMArguments(provider="ollama"), {})
 
 
-# arguments, variables; what was ignored and why
+# arguments, variables; the ignored setting and the reason
 IGNORED = {
     "nothing": ({}, OPENAI, ()),
     "another provider's key": (

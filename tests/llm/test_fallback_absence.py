@@ -97,7 +97,7 @@ def test_one_request_tries_the_model_again(clock):
     assert absence.claim() is None
     assert absence.claim().error == "gone"
     assert not absence.missed.was_asked
-    clock.seconds += 30  # who asked it has never come back
+    clock.seconds += 30  # the request that tried the model never ended
     assert absence.claim() is None
 
 

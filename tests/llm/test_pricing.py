@@ -166,7 +166,7 @@ def test_context_window_of_a_model(place, tokens):
     assert context_window(*place) == tokens
 
 
-# --- what is charged by which price
+# --- which price applies
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_price_of_the_user_takes_precedence():
     assert price_under(None) is None
 
 
-# --- what a usage cost
+# --- the cost of a usage
 
 
 @pytest.mark.parametrize("given", [LLM("offline"), "12 tokens", None])
@@ -296,7 +296,7 @@ def test_given_price_is_used_for_unknown_prices():
     assert cost_of(local + known, GIVEN).source.split(" and ") == ["given", price_of(*PLAIN).source]
 
 
-# --- what a response was charged by
+# --- the tariff of a response
 
 
 @pytest.mark.parametrize("protocol", ["chat", "responses"])
@@ -318,7 +318,7 @@ def test_price_of_the_user_for_an_unlisted_server(protocol):
     assert cost_of(response.usage) == Cost(2.0, "given")
 
 
-# --- what is loaded, and from where
+# --- imports and network access
 
 
 def test_prices_are_read_without_a_network():

@@ -52,7 +52,7 @@ class FaultServer:
             except OSError:
                 return
             self._kept.append(connection)
-            with suppress(OSError):  # a client that has seen enough hangs up before the answer ends
+            with suppress(OSError):  # a client may disconnect before the end of the answer
                 self._answer(connection)
 
     def _answer(self, connection):

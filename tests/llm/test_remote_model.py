@@ -1004,7 +1004,7 @@ def test_request_contains_no_unset_settings(ask):
     assert ("stream" in chat) == ("stream_options" in chat) == ("stream" in responses)
 
 
-# The settings; for each refusal in turn its status, parameter and text; what is left of the settings in the end.
+# The settings; the status, parameter and text of each rejection in turn; the remaining settings.
 REFUSALS = {
     "max_tokens is renamed": (
         {"max_tokens": 5},

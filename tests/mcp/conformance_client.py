@@ -51,7 +51,7 @@ def terms(scenario, given, url, folder):
     if client is not None:
         return Login(opened, client_id=client, client_secret=secret, issuer=issuer(url), folder=folder)
     if scenario == "auth/2025-03-26-oauth-metadata-backcompat":
-        return Login(opened, issuer=f"{origin(url)}/oauth", folder=folder)  # its metadata is not where it belongs
+        return Login(opened, issuer=f"{origin(url)}/oauth", folder=folder)  # the metadata is at another path
     return Login(opened, client_metadata_url=CLIENT_METADATA, folder=folder)
 
 

@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 class Authority:
     """An authorization server that issues a token to every visitor and records its requests.
 
-    `seconds` is how long a token holds, also when it is not told. A refresh token holds once.
+    A token is valid for `seconds`, even if the response does not state it. A refresh token is valid once.
     """
 
     def __init__(self, *, seconds=3600):

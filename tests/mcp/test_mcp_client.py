@@ -253,7 +253,7 @@ def test_tool_changed_at_a_restart_is_judged_again(plain, offer):
     result = echo.invoke({"text": "hello"})
     assert "Call it again" in result.error
     assert echo.judge({"text": "hello"}).rule == CHANGED
-    assert echo.invoke({"text": "hello"}).content == "hello"  # whoever calls directly has said yes
+    assert echo.invoke({"text": "hello"}).content == "hello"  # a direct call counts as approval
 
 
 def test_oversized_message_stops_the_server(plain):
@@ -301,7 +301,7 @@ def test_server_collected_in_its_own_thread_is_stopped(words, process_of, is_ali
     server._link._work.submit(collecting())
     gc.disable()
     try:
-        server.cycle = server  # only a collection finds out that nobody holds it
+        server.cycle = server  # only the garbage collector finds that it is unreferenced
         del server
         eventually(lambda: not thread.is_alive())
     finally:

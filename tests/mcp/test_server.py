@@ -389,7 +389,7 @@ def test_restarted_server_is_reconnected():
     with subprocess.Popen([sys.executable, "-c", again, TOKEN], stdout=subprocess.PIPE, text=True) as process:
         process.stdout.readline()
         result = server.tools.find(server.tools.names[0]).invoke()
-        if result.error:  # what was not told apart from a refusal is tried once more, by whoever called
+        if result.error:  # a failure that looks like a rejection is retried by the caller
             result = server.tools.find(server.tools.names[0]).invoke()
         assert result.ok
         server.close()

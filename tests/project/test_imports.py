@@ -81,7 +81,7 @@ print(json.dumps(sorted(loaded)))
 def modules_loaded_by(statement, isolation="-IS"):
     """Return the modules that a statement loads in a new interpreter with only the standard library and agentkit.
 
-    Warnings are errors, and the statement itself may print nothing on either stream.
+    Warnings are errors, and the statement must not print anything.
     """
     return json.loads(output_of(IMPORT_AND_LIST.format(statement=statement), isolation))
 
@@ -90,7 +90,7 @@ def modules_loaded_by(statement, isolation="-IS"):
 def loaded_by_each(modules, isolation="-IS"):
     """Return the modules that each module loads first in one such interpreter, or its error.
 
-    Which comes first does not matter: no two of them import each other, as the contracts on cycles say.
+    The order does not matter, as the contracts forbid import cycles.
     """
     return json.loads(output_of(IMPORT_EACH_AND_LIST, isolation, *modules))
 

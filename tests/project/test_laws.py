@@ -19,7 +19,7 @@ GLOBAL_TARGETS = ("os.environ", "sys.stdout", "sys.stderr", "sys.stdin", "sys.pa
 ENVIRONMENT = {"os.environ", "os.environb", "os.getenv", "os.getenvb"}
 STREAMS = ("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__", "print(")
 READS_THE_ENVIRONMENT = {"settings.py"}
-# A worker, or a command that runs a program in its place, is the whole of its process: nobody else sees what it sets.
+# A worker, or a command that replaces its process, owns the process: nothing else is affected by its changes.
 OWN_PROCESS = {
     "cli/approvals.py",
     "cli/chat/repl.py",
@@ -32,12 +32,12 @@ OWN_PROCESS = {
     "sandbox/guard/__init__.py",
     "sandbox/guard/replacements.py",
 }
-# An approver that a developer puts there to ask a person at the terminal.
+# An approver that a developer adds to ask a person at the terminal.
 ASKS = {"safety/terminal_approver.py"}
-# A console is given by whoever wants to see runs there; its default is the standard error.
+# A console writes to the stream given by the developer, or to standard error.
 TELLS = {"tracing/console.py"}
-# What untrusted code imports is one of a fixed table of names of the standard library.
-# What the isolated worker runs is named by its host: `run_module("agentkit.documents.worker", …)`.
+# Untrusted code can import only a fixed list of standard library modules.
+# The module that the isolated worker runs is named by its host: `run_module("agentkit.documents.worker", …)`.
 IMPORTS_BY_TABLE = {
     "cli/main.py",
     "sandbox/guard/attributes.py",
@@ -168,7 +168,7 @@ def test_lines_are_split_by_one_function():
     assert {name: each for name, each in found.items() if each} == {}
 
 
-# The command line puts its group of commands together where it is defined.
+# The command line adds its commands to their group where it is defined.
 def test_importing_does_nothing():
     """Importing a module calls no function for its side effects."""
     found = {

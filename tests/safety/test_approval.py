@@ -140,7 +140,7 @@ def test_question_counts_omitted_lines(text, shown):
     assert all(each in question for each in shown)
     assert ("not shown" in question) is bool(shown)
     lines = re.search(r"\[… ([\d,]+) lines", question)
-    if lines:  # what is shown of the text, also in part, and what is not
+    if lines:  # parts of the text that are shown, and parts that are not
         shown = question.split("content: ")[1].split("\nuse needs your", maxsplit=1)[0].count("\n") + 1 - 1
         assert shown + int(lines[1].replace(",", "")) == text.count("\n") + 1
 

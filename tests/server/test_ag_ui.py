@@ -45,7 +45,7 @@ def user(text, number=1):
 
 @pytest.fixture(params=["package", pytest.param("npm", marks=pytest.mark.slow)])
 def page(request):
-    """Run steps of a page against what is served; gives what the client has after each step.
+    """Run the steps of a page against a served agent; return the state of the client after each step.
 
     As `package` the steps are sent as plain HTTP and read with the models of ag-ui-protocol; as `npm` the official
     client runs them under Node.

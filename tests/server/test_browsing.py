@@ -89,7 +89,7 @@ MARKDOWN = [
     ("", ""),
 ]
 LINKS = [
-    # what the model writes, and the host that is shown beside it; empty where the label is the address itself
+    # the model's text and the host shown next to it; empty if the label is the address itself
     ("[https://bank.example/?evil.example](https://evil.example/x)", " (evil.example)"),
     ("[evil.example is not https://bank.example](https://evil.example)", " (evil.example)"),
     ("[https://bank.example](https://bank.example@evil.example)", " (evil.example)"),

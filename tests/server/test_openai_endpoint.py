@@ -280,7 +280,7 @@ def test_a_provider_error_is_returned_as_an_openai_error(serve, client, status, 
         with pytest.raises(kind, match="No luck") as raised:
             talk.chat.completions.create(model="helper", messages=ASK)
         assert raised.value.body["code"] == code
-        assert len(upstream.requests) == 1  # the client does not make the run again
+        assert len(upstream.requests) == 1  # the client does not retry the run
 
 
 def test_a_failure_while_streaming_is_reported(serve, client):

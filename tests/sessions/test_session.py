@@ -145,7 +145,7 @@ def test_messages_are_added_when_a_run_ends(session):
     assert session.messages == ()
     tell(run, RunEnded("done", "Hello"))
     run.close()
-    run.close()  # a second time does nothing
+    run.close()  # closing again does nothing
     assert session.messages == (UserMessage("Hi"), AssistantMessage("Hello"))
     follower = session.begin()
     assert follower.history == session.messages
@@ -392,7 +392,7 @@ def test_reopen_needs_an_unfinished_run(session):
         session.reopen()
     with pytest.raises(SessionError, match="no run 'nobody'"):
         session.reopen("nobody")
-    session.reopen("nobody", RunState()).close()  # the failed try holds nothing
+    session.reopen("nobody", RunState()).close()  # the failed attempt holds nothing
 
 
 def test_appended_messages_are_stored(session):

@@ -45,7 +45,7 @@ def test_result_stored_before_close_is_resumed():
     again = session.reopen()
     assert again.progress.messages[-1] == ToolMessage("call_1", "clock", "12:00")
     again.leave()
-    again.close()  # a second time does nothing
+    again.close()  # closing again does nothing
 
 
 def test_summary_of_this_run_or_of_the_session():

@@ -336,7 +336,7 @@ sys.stdin.read()
 """
 
 
-def test_forked_child_holds_no_run(shared_place):
+def test_forked_process_holds_no_run(shared_place):
     """When a process is killed, its run is released even if a forked child lives on."""
     store = store_at(shared_place)
     with child(ORPHANING, shared_place) as holder:

@@ -144,7 +144,7 @@ def test_estimate_does_not_depend_on_earlier_ones() -> None:
             assert estimates.total(said, order, tools) == Estimates().total(said, order, tools)
 
 
-# a file, and between how many tokens it is taken for
+# a file, and the bounds of its estimate
 FILES = {
     "pages that can be counted": (File.read(b"%PDF-1.4 " + b"<< /Type /Page >> << /Type/Pages >>" * 4), 6_000, 6_100),
     "pages that are hidden": (File.read(b"%PDF-1.7 " + bytes(200_000)), 6_000, 8_000),

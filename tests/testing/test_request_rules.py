@@ -64,7 +64,7 @@ for _ in range(14):
     DEEP = closed(d=DEEP)
 
 BROKEN = [
-    # receiver, body, words of the fault
+    # receiver, body, words of the error
     ("openai", chat(tools=[]), "array too short"),
     ("openai", function(OPEN, name="a b"), "does not match"),
     ("openai", {"tools": [{"type": "function", "name": "f"}, {"type": "function", "name": "f"}]}, "unique"),

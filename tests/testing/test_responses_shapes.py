@@ -38,16 +38,16 @@ def _types(line):
 
 
 @every_line
-def test_the_installed_client_knows_the_shapes(line):
-    """Whole and streamed, every answer fits the types of the openai package, event by event."""
+def test_answers_match_the_openai_package(line):
+    """Complete and streamed answers, event by event, match the types of the openai package."""
     Response.model_validate(response(_answer(line), _request(), 1))
     for event in responses_events(_answer(line), _request(), 1):
         assert type(_EVENT.validate_python(event)).model_fields["type"].annotation.__args__ == (event["type"],)
 
 
 @every_line
-def test_a_stream_says_what_the_whole_answer_says(line):
-    """Finished items, deltas and the last event of a stream agree with the answer that is not streamed."""
+def test_stream_agrees_with_the_answer(line):
+    """The finished items, deltas and last event of a stream agree with the complete answer."""
     whole, streamed = response(_answer(line), _request(), 1), list(responses_events(_answer(line), _request(), 1))
     done = [event["item"] for event in streamed if event["type"] == "response.output_item.done"]
     assert done == streamed[-1]["response"]["output"] == whole["output"]

@@ -58,7 +58,7 @@ def test_request_without_a_line_raises(ask):
 
 
 @every_way
-def test_a_function_makes_a_line_from_the_request(ask):
+def test_function_returns_a_line_for_the_request(ask):
     """A line may be a function of the request, which may choose any other line."""
 
     def echo(request):
@@ -92,13 +92,13 @@ def test_lines_are_streamed_in_pieces():
     assert last.response.text == "Let me see."
 
 
-def test_lines_unsaid_fail_the_block():
-    """Leaving the block with lines unsaid fails and shows them."""
+def test_unused_lines_fail_the_block():
+    """Leaving the block with unused lines raises an error that shows them."""
     with pytest.raises(ScriptError, match="'Never asked'"), ScriptedLLM("Hello", "Never asked") as llm:
         llm.chat("Hi")
 
 
-def test_a_block_that_fails_by_itself_keeps_its_error():
+def test_error_of_the_block_is_raised():
     """An exception in the block is not replaced by the error about unused lines."""
     with pytest.raises(KeyError), ScriptedLLM("Never asked"):
         raise KeyError
@@ -150,7 +150,7 @@ def test_concurrent_runs_share_the_script():
 
 
 @pytest.mark.parametrize("line", [7, None, [], RateLimited])
-def test_a_wrong_line_is_refused_at_once(line):
+def test_invalid_line_is_rejected(line):
     """An invalid line raises an error when the script is created, not when it is used."""
     with pytest.raises(TypeError, match="is not a valid script line"):
         ScriptedLLM(line)

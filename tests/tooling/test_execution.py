@@ -67,7 +67,7 @@ def test_idle_thread_releases_arguments_of_last_call() -> None:
     gone = weakref.ref(held)
     execution.call(partial(isinstance, held, Held), LONG)
     del held
-    execution.call(int, LONG)  # the thread has taken up other work, so it has let go of the first
+    execution.call(int, LONG)  # the thread has other work, so it has released the first
     assert gone() is None
 
 
@@ -78,7 +78,7 @@ def test_idle_thread_exits() -> None:
     done: list[str] = []
     thread = threading.Thread(target=execution._work_on, args=(inbox, idle, 0.01), daemon=True)
     thread.start()
-    thread.join(0.1)  # nobody knows that it is idle, so that somebody may be about to give it work
+    thread.join(0.1)  # it is not registered as idle, so it may be about to get work
     assert thread.is_alive()
     inbox.put((lambda: done.append("worked"), lambda: done.append("told")))
     thread.join(LONG)

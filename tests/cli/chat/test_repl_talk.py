@@ -124,7 +124,7 @@ def test_commands_are_completed(at_terminal):
         chat.type("/saf")
         chat.until("what runs without approval")
         chat.type("\t sys")
-        chat.until("approval too")  # only what changes is drawn: of the line above, not every letter
+        chat.until("approval too")  # only changes are drawn, so not every letter of the line above
         chat.type("\t\r")
         chat.until("SYSTEM: changes to this machine run without approval too")
         chat.say("/quit")

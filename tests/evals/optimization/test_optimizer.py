@@ -176,7 +176,7 @@ def test_a_budget_is_never_overspent():
     assert 1 < found.cost.dollars <= 3
     assert found.ended == "the limit of $3 is used up"
     assert 0 < len(rules(found)) < 6
-    assert found.gain is not None  # as enough was set aside for it
+    assert found.gain is not None  # because enough was reserved for it
     assert found.is_better
 
 

@@ -53,7 +53,7 @@ class Server:
                 with self._tls.wrap_socket(connection, server_side=True) if self._tls else connection as stream:
                     self._answer(stream, answer)
             except OSError:
-                continue  # who asked has not trusted the certificate
+                continue  # the client did not trust the certificate
 
     def _answer(self, stream, answer):
         data = b""

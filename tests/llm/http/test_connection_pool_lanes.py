@@ -117,7 +117,7 @@ def test_active_connection_is_closed_after_its_response():
             await client.aclose()
             still_open = counted.open
             text = (await answer.aread()).decode()
-        await answer.stream.aclose()  # what is closed already stays so
+        await answer.stream.aclose()  # a closed connection stays closed
         return still_open, "Hi" in text, counted.open
 
     with FakeServer("Hi") as server:

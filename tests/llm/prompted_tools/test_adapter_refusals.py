@@ -12,7 +12,7 @@ WITH_TOOLS = Request([UserMessage("Hi")], tools=(TOOL,))
 WITH_SCHEMA = Request([UserMessage("Hi")], output_schema=SCHEMA)
 WITH_BOTH = Request([UserMessage("Hi")], tools=(TOOL,), output_schema=SCHEMA)
 
-# who says it, with which status; what it says
+# the server and status; the error message
 NO_TOOLS = {
     "Ollama": (400, "registry.ollama.ai/library/gemma3:4b does not support tools"),
     "vLLM": (400, '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'),
@@ -131,7 +131,7 @@ def test_rejected_parameter_is_recognized(parameter, lesson):
     assert lesson_of(Rejected("Too long", status=400, parameter=parameter), WITH_BOTH) is None
 
 
-# what is said of the last tool, `final_answer`; what is not said of it
+# errors about the last tool, `final_answer`; other errors
 OF_THE_LAST = [
     "Invalid schema for function 'final_answer': In context=(), 'minItems' is not permitted.",
     "tool call validation failed: parameters for tool final_answer did not match schema: errors: [missing properties]",

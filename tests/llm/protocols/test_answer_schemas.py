@@ -9,7 +9,7 @@ from agentkit.messages import Request, ToolSpec, UserMessage
 
 CLOSED = {"additionalProperties": False}
 
-# a schema; what of it can be enforced
+# a schema; its enforceable part
 SCHEMAS = {
     "an object": (
         {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]},
@@ -112,7 +112,7 @@ def test_tools_are_strict_if_requested():
     ]
 
 
-# the schema of what a tool takes; what is sent of it, and what is said in words
+# the schema of a tool's input; the schema that is sent, and the added description
 ROOTS = {
     "an object": ({"type": "object", "properties": {}}, {"type": "object", "properties": {}}, "F"),
     "nothing": ({}, {"type": "object"}, "F"),

@@ -50,7 +50,7 @@ def block_of(message):
     return block
 
 
-# messages; the turns that they are sent as
+# messages; their turns
 TURNS = {
     "a question": ([UserMessage("Hi")], [{"role": "user", "content": [text("Hi")]}]),
     "neighbours": (
@@ -157,7 +157,7 @@ def test_arguments_are_always_an_object(arguments):
     assert written({"messages": [block]}).decode()
 
 
-# what a result says; the content of its block, and whether it is marked as an error
+# a result; the content of its block, and whether it is marked as an error
 RESULTS = {
     "text": ("sun", "sun", False),
     "nothing": ("", None, False),
@@ -174,7 +174,7 @@ def test_only_failed_results_are_marked_as_errors(said, content, is_error):
     assert (block.get("content"), block.get("is_error", False)) == (content, is_error)
 
 
-# a picture's address; the source that is sent
+# the URL of an image; the source that is sent
 SOURCES = {
     "https://x.example/a.png": {"type": "url", "url": "https://x.example/a.png"},
     "data:image/png;base64,QUJD": {"type": "base64", "media_type": "image/png", "data": "QUJD"},

@@ -23,7 +23,7 @@ def marks_of(*messages, instruction="", tools=(), **settings):
     return places + ["top"] * ("cache_control" in body)
 
 
-# messages and what else is asked; where the marks stand
+# messages and other fields; the positions of the marks
 PLACES = {
     "a single question": ([UserMessage("Hi")], {"instruction": "Be brief"}, []),
     "a question with tools": ([UserMessage("Hi")], {"tools": TOOLS}, [("tool", 1), ("turn", 0)]),

@@ -45,7 +45,7 @@ def back(message, *later):
     return body(UserMessage("Hi"), message, *later)["messages"][1]["content"]
 
 
-# an answer with tools that the server has run; its text
+# an answer with hosted tools; its text
 ANSWERS = {
     "a search": ([text("I look."), SEARCH, FOUND, text("Paris", citations=CITED), text(".")], "I look.\n\nParis."),
     "a search without a word": ([SEARCH, FOUND, text("Paris")], "Paris"),

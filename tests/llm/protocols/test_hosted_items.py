@@ -37,7 +37,7 @@ def sent(*messages):
     return Responses().encode(Request(messages), "m", strict=False)["input"]
 
 
-# what a server has done itself
+# items of hosted tools
 DONE = {
     "a search": {
         "type": "web_search_call",

@@ -36,7 +36,7 @@ def read(*events, closed=False):
     return told, reader.finish(closed=closed)
 
 
-# why an answer ended; what that is for everyone
+# the stop reason; the finish reason
 REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -58,7 +58,7 @@ def test_finish_reason_of_an_answer(reason, expected):
     assert called == ("length" if expected == "length" else "tool_calls")
 
 
-# the figures of a server; what was used
+# the usage of a server; the parsed usage
 FIGURES = {
     "plain": ({"input_tokens": 7, "output_tokens": 3}, Usage(7, 3, requests=1)),
     "of the cache": (

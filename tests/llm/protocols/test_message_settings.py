@@ -12,7 +12,7 @@ def manual(budget):
     return {"type": "enabled", "budget_tokens": budget}
 
 
-# the settings; what is sent for them
+# the settings; the fields that are sent
 SETTINGS = {
     "nothing": ({}, {}),
     "a limit of other protocols": ({"max_completion_tokens": 5}, {"max_tokens": 5}),
@@ -58,7 +58,7 @@ def test_settings_of_any_protocol_are_translated(settings, sent):
     assert said == sent
 
 
-# the model and the settings; how long the answer may be
+# the model and the settings; the maximum length of the answer
 LIMITS = {
     "of another maker": ("qwen3", {}, 16_000),
     "that does not think": ("claude-haiku-4-5", {}, 16_000),

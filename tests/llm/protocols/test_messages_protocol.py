@@ -55,7 +55,7 @@ TOOL = {"name": "weather", "description": "The weather in a city", "input_schema
 ASKED = {"role": "user", "content": [text("Weather?", cache_control=MARK)]}
 SYSTEM = [text("Be brief", cache_control=MARK)]
 
-# what is asked of an LLM; what the package is called with for the same
+# the arguments of an LLM; the equivalent arguments of the package
 ASKING = {
     "a question": (
         (Request([UserMessage("Hi")], "Be brief"), {"max_tokens": 9}),
@@ -297,7 +297,7 @@ def error(kind, message="Wait a moment"):
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
 
 
-# the type of an error, its status, what it is
+# the type of an error, its status, its class
 ERRORS = {
     "invalid_request_error": (400, Rejected),
     "authentication_error": (401, Unauthorized),

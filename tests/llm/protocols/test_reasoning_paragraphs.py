@@ -4,7 +4,7 @@ import pytest
 
 from agentkit.llm.protocols.reasoning import ParagraphJoiner
 
-# pieces, None where something else stands between; the text
+# pieces, with None for other content between them; the text
 TEXTS = {
     "nothing": ([], ""),
     "neighbours": (["Par", "is."], "Paris."),

@@ -178,7 +178,7 @@ def test_token_counts_become_usage(figures, usage):
     [
         ({"in": 7, "out": 3, "total_tokens": 10}, Usage(7, 3, requests=1)),
         ({"in": 7, "out": 3, "total_tokens": 8}, Usage(7, 3, requests=1)),
-        # xAI; Gemini; one that gives no output
+        # xAI; Gemini; a server without output tokens
         ({"in": 7, "out": 3, "total_tokens": 15, "out_details": {"reasoning_tokens": 5}}, Usage(7, 8, 0, 5, 1)),
         ({"in": 7, "out": 3, "total_tokens": 15}, Usage(7, 8, requests=1)),
         ({"in": 7, "out": 3, "total_tokens": 15, "in_details": {"cached_tokens": 4}}, Usage(7, 8, 4, requests=1)),

@@ -82,7 +82,7 @@ def test_agentkit_model_applies_to_services():
     assert service_endpoint("vllm", Sources({"AGENTKIT_MODEL": "m", "OPENAI_MODEL": "n"})).model == "m"
 
 
-# the provider and what else is said; where it is, its protocol and the header of its key
+# the provider and other arguments; its URL, its protocol and the header of its key
 MESSAGES = {
     "anthropic itself": ("anthropic", {}, "https://api.anthropic.com/v1", "messages", "x-api-key"),
     "anthropic, as its own package writes it": (

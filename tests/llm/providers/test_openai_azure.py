@@ -17,7 +17,7 @@ def endpoint_of(**values):
     return azure_endpoint(Sources(KEY | {name.replace("_is", "="): value for name, value in values.items()}))
 
 
-# the address, further values; base URL, protocol, version, query
+# the URL, other values; base URL, protocol, version, query
 STYLES = {
     "dated": (ROOT, {}, f"{DATED}/gpt", "chat", "2024-02-01", {"api-version": "2024-02-01"}),
     "a slash": (f"{ROOT}/", {}, f"{DATED}/gpt", "chat", "2024-02-01", {"api-version": "2024-02-01"}),

@@ -126,7 +126,7 @@ def test_login_does_not_lead_to_internal_addresses(protecting, stage, url, told)
     }
     is_read_alike = (
         url.startswith("http") and "0x" not in url and ":b" not in url
-    )  # by the package, which takes others for none, or mends
+    )  # by the package, which ignores or corrects others
     for place in places if is_read_alike else ["challenge"]:
         said, came = login_at(protecting, stage, places[place])
         assert told in said, place

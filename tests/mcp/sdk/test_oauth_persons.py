@@ -51,7 +51,7 @@ def test_async_login_function(protected, protecting):
     """The login function may be asynchronous."""
 
     async def ask(address):
-        protecting.led_to(address)  # opened, and not gone on to where it leads
+        protecting.led_to(address)  # opened without following the redirect
         return protecting.led_to(address)
 
     with MCPServer(protected[0], "far", login=ask) as server:

@@ -103,7 +103,7 @@ def test_slow_server_raises_an_error():
             try:
                 await sent(httpx2.Request("GET", f"http://127.0.0.1:{port}/"), AllowedHosts(NAMED), seconds=0.2)
             finally:
-                await asyncio.sleep(0.1)  # by then the connection has ended on this side, too
+                await asyncio.sleep(0.1)  # by then the connection is closed on this side as well
 
     with pytest.raises(ToolError, match=r"did not answer within 0\.2 seconds"):
         asyncio.run(ask())

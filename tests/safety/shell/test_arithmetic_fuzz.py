@@ -1,9 +1,9 @@
 """Tests with generated commands: an allowed command never runs code from the contents or name of a file.
 
 Bash evaluates the value of a variable as code in arithmetic, in subscripts and in several builtins. The grammar pairs
-the ways by which a text comes into a variable with the places where bash evaluates it. Every allowed command and a part
-of the others are run in the sandbox, each with a separate mark that the planted code creates. An allowed command must
-not leave its mark. Many of the others must, or else the test would prove nothing.
+the ways to assign a text to a variable with the places where bash evaluates it. All allowed commands and some of the
+others are run in the sandbox, each with a separate marker file that the planted code creates. An allowed command must
+not create its marker. Many of the others must, or the test would prove nothing.
 
 `python tests/safety/shell/test_arithmetic_fuzz.py COMMANDS [SEED]` runs it with more commands.
 """

@@ -73,7 +73,7 @@ def test_question_and_answer_round_trip(question, answer):
     asking = back(question, answer, inside=3, live=True)
     assert (asking.question, asking.answer) == (question, answer)
     assert (asking.number, asking.at, asking.seconds, asking.inside) == (1, 12.5, 0.5, 3)
-    assert asking.is_live is (question is CALL)  # only a tool call can be
+    assert asking.is_live is (question is CALL)  # only a tool call can be live
 
 
 def lost(error, unanswered):

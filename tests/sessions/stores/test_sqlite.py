@@ -204,7 +204,7 @@ def test_read_only_folder_raises():
         store = SQLiteSessionStore(Path(folder) / "sessions.db")
         store.append("trip", [ENTRY])
         store.close()
-        if os.geteuid() == 0:  # the other process gives up being root
+        if os.geteuid() == 0:  # the other process drops root privileges
             os.chown(store.path, 65_534, -1)
         store.path.chmod(0o444)
         Path(folder).chmod(0o555)
