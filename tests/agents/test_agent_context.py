@@ -198,18 +198,18 @@ def test_recording_does_not_contain_the_context(tmp_path):
 
 
 def after_output(output, run: RunContext[Customer]):
-    """A guardrail for outputs that takes the run context second."""
+    """A guardrail whose second parameter is the run context."""
     if run.value.name not in output:
         raise ValueError(f"{run.agent} serves {run.value.name}.")
 
 
 def before_output(run: "RunContext[Customer]", output):
-    """A guardrail for prompts that takes the run context first."""
+    """A guardrail whose first parameter is the run context."""
     after_output(output, run)
 
 
 async def awaited(output, *, run: RunContext[Customer] | None = None):
-    """Async variant of the check."""
+    """Async guardrail with an optional run context."""
     after_output(output, run)
 
 

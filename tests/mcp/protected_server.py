@@ -123,7 +123,7 @@ def protected(authority, url, issuer=None):
 
     @server.tool()
     def tell() -> str:
-        """Return the headers that the tool received."""
+        """Return the tokens of the authority."""
         return f"It was shown {', '.join(authority.tokens)}."
 
     return server.streamable_http_app()

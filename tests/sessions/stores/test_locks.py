@@ -114,7 +114,7 @@ def test_lock_released_during_take_is_acquired(tmp_path):
     releases = [locks.take("a")]
 
     class Slow(_Files):
-        """Opens a file after its holder has removed it."""
+        """Opens a file and then releases the lock of its holder."""
 
         def open(self, path):
             file = super().open(path)
