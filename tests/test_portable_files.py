@@ -71,7 +71,7 @@ def test_own_files_are_recognised(opened, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_portable_tests_pass_on_a_limited_platform():
+def test_portable_tests_pass_on_a_limited_platform():
     """The portable tests pass without POSIX modules, folder descriptors and fchmod."""
     chosen = " and ".join(f"not {name}" for name in LIMITED)
     dropped = [f"--deselect={name}" for name in DROPPED]
