@@ -61,7 +61,7 @@ ERRORS = {
         Unreachable,
         "503: 503 Busy. Try again later.$",
     ),
-    "500 without a word": (raw("", status=500, content_type="text/plain"), Unreachable, "no explanation was given"),
+    "500 without a body": (raw("", status=500, content_type="text/plain"), Unreachable, "no explanation was given"),
     "500 in broken JSON": (raw('{"error"', status=500, content_type="application/json"), Unreachable, "error"),
     "422 of FastAPI": (
         raw(
