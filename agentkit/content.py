@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from agentkit._dataclass import dataclass
 
-MOST_FILE_BYTES = 50_000_000
+MAX_FILE_BYTES = 50_000_000
 """Maximum file size in bytes: no provider accepts a larger file in a request."""
 
 _IMAGE_TYPES = (
@@ -22,7 +22,7 @@ _IMAGE_TYPES = (
 """Image media types that models accept, each with a pattern of the files' first bytes."""
 
 _PDF = "application/pdf"
-_MOST_BEFORE_PDF_BYTES = 1_024
+_MAX_BEFORE_PDF_BYTES = 1_024
 """How far into the file the PDF header can start; PDF readers allow the same."""
 
 _FILE_TYPES = (
@@ -78,10 +78,10 @@ def bytes_of(source: str | PathLike[str] | bytes) -> tuple[bytes, str]:
 
         path = Path(source)
         with path.open("rb") as file:
-            data, name = file.read(MOST_FILE_BYTES + 1), path.name
-    if len(data) > MOST_FILE_BYTES:
+            data, name = file.read(MAX_FILE_BYTES + 1), path.name
+    if len(data) > MAX_FILE_BYTES:
         shown = repr(str(source)) if name else "The data"
-        raise ValueError(f"{shown} has more than {MOST_FILE_BYTES / 1e6:g} MB, more than any model accepts")
+        raise ValueError(f"{shown} has more than {MAX_FILE_BYTES / 1e6:g} MB, more than any model accepts")
     return data, name
 
 
@@ -92,7 +92,7 @@ def data_url(media_type: str, data: bytes) -> str:
     return f"data:{media_type};base64,{b64encode(data).decode('ascii')}"
 
 
-def checked_url(url: str, most_bytes: int, type_of: Callable[[bytes], str | None], read: str) -> str:
+def checked_url(url: str, max_bytes: int, type_of: Callable[[bytes], str | None], read: str) -> str:
     """Return the URL with the media type detected from its data. Raises ValueError if it is invalid."""
     import binascii
 
@@ -101,8 +101,8 @@ def checked_url(url: str, most_bytes: int, type_of: Callable[[bytes], str | None
     head, _, encoded = url.partition(",")
     if not (head.startswith("data:") and head.endswith(";base64")):
         raise ValueError("its URL must begin with https:, or be a data: URL in base64")
-    if len(encoded) * 3 // 4 > most_bytes + 2:
-        raise ValueError(f"it has more than {most_bytes / 1e6:g} MB; return a smaller one")
+    if len(encoded) * 3 // 4 > max_bytes + 2:
+        raise ValueError(f"it has more than {max_bytes / 1e6:g} MB; return a smaller one")
     try:
         media_type = type_of(binascii.a2b_base64(encoded, strict_mode=True))
     except ValueError:
@@ -128,7 +128,7 @@ def file_type(data: bytes, name: str) -> str | None:
         return "audio/mp4"
     if _is_text(data):
         return "text/plain"
-    return _PDF if b"%PDF-" in data[:_MOST_BEFORE_PDF_BYTES] else None
+    return _PDF if b"%PDF-" in data[:_MAX_BEFORE_PDF_BYTES] else None
 
 
 def _type_in(types: tuple[tuple[str, bytes], ...], data: bytes) -> str | None:
@@ -165,10 +165,10 @@ def _size(count: int) -> str:
     return f"{count / 1e3:,.0f} kB" if count < 1_000_000 else f"{count / 1e6:,.1f} MB"
 
 
-MOST_IMAGE_BYTES = 3_750_000
+MAX_IMAGE_BYTES = 3_750_000
 """Maximum size in bytes of an image in a tool result: 5 MB in base64, the limit of some providers."""
 
-MOST_RETURNED_BYTES = 15_000_000
+MAX_RETURNED_BYTES = 15_000_000
 """Maximum size in bytes of a file in a tool result: 20 MB in base64, the request limit of some providers."""
 
 _FORMATS: Mapping[str, str] = {
@@ -178,7 +178,7 @@ _FORMATS: Mapping[str, str] = {
 }
 """Audio format names of the protocols, where they differ from the media subtype."""
 
-_MOST_NAME_CHARS = 200
+_MAX_NAME_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class Image:
         Raises ValueError with the reason if it is invalid: a provider would reject the whole conversation because of
         it.
         """
-        right = checked_url(self.url, MOST_IMAGE_BYTES, image_type, "models read PNG, JPEG, GIF and WebP")
+        right = checked_url(self.url, MAX_IMAGE_BYTES, image_type, "models read PNG, JPEG, GIF and WebP")
         return self if right == self.url else replace(self, url=right)
 
 
@@ -241,7 +241,7 @@ class File:
             raise ValueError(
                 f"A file is an https: or data: URL; for one on disk, File.read(path). Got {self.url!r:.99}."
             )
-        name = "".join(filter(str.isprintable, self.name))[-_MOST_NAME_CHARS:]
+        name = "".join(filter(str.isprintable, self.name))[-_MAX_NAME_CHARS:]
         object.__setattr__(self, "name", name)
 
     def __str__(self) -> str:
@@ -314,7 +314,7 @@ class File:
         it.
         """
         right = checked_url(
-            self.url, MOST_RETURNED_BYTES, lambda data: file_type(data, self.name), f"models read {READ}"
+            self.url, MAX_RETURNED_BYTES, lambda data: file_type(data, self.name), f"models read {READ}"
         )
         return self if right == self.url else replace(self, url=right)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import uvicorn
 
 
-_FEWEST_CHARS = 16
+_MIN_CHARS = 16
 _TOKEN = re.compile(r"[!-~]+")
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}", re.IGNORECASE)
 
@@ -29,10 +29,9 @@ def checked_token(token: str | None) -> str:
     """
     if token is None:
         return secrets.token_urlsafe(32)
-    if not isinstance(token, str) or len(token) < _FEWEST_CHARS or not _TOKEN.fullmatch(token):
+    if not isinstance(token, str) or len(token) < _MIN_CHARS or not _TOKEN.fullmatch(token):
         raise ConfigError(
-            f"A token is at least {_FEWEST_CHARS} letters, digits and signs without blanks. "
-            "Leave it out for a random one."
+            f"A token is at least {_MIN_CHARS} letters, digits and signs without blanks. Leave it out for a random one."
         )
     return token
 
@@ -87,7 +86,7 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-_MOST_CONNECTIONS = 256
+_MAX_CONNECTIONS = 256
 _GRACE_SECONDS = 1
 _HEAD_SECONDS = 10.0
 """Timeout in seconds for the head of a request; without it, idle connections would never be closed."""
@@ -118,7 +117,7 @@ def server_of(application: Any, head_seconds: float = _HEAD_SECONDS) -> uvicorn.
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=_MOST_CONNECTIONS,
+            limit_concurrency=_MAX_CONNECTIONS,
             timeout_graceful_shutdown=_GRACE_SECONDS,
         )
     )

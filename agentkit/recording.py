@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar, cast
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision
 from agentkit.errors import ModelError
-from agentkit.events import Approved, Event, Milestone, ResponseReceived, TextDelta, streamed
+from agentkit.events import Approved, Event, ResponseReceived, StoredEvent, TextDelta, streamed
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, VectorsAsked, VectorsMade
 from agentkit.usage import Charge
 
@@ -101,8 +101,8 @@ class Recording:
         """Record that the query is about to be executed."""
         return OpenQuestion(self)
 
-    def record_milestone(self, run: str, milestone: Milestone, /) -> None:
-        """Record a milestone of the run with that id."""
+    def record_event(self, run: str, event: StoredEvent, /) -> None:
+        """Record a stored event of the run with that id."""
 
     def now(self) -> float:
         """The time in seconds since 1970; in a replay, that of the recording."""
@@ -133,11 +133,11 @@ def is_replaying() -> bool:
     return tape is not None and tape.is_replaying
 
 
-def record_milestone(run: str, milestone: Milestone) -> None:
-    """Record a milestone of the run with that id, if a recording is active."""
+def record_event(run: str, event: StoredEvent) -> None:
+    """Record a stored event of the run with that id, if a recording is active."""
     tape = TAPE.get()
     if tape is not None:
-        tape.record_milestone(run, milestone)
+        tape.record_event(run, event)
 
 
 def clock() -> Callable[[], float]:
@@ -164,9 +164,9 @@ class ScopedRecording(Recording):
         """Forward to the wrapped recording."""
         return self._tape.asked(question)
 
-    def record_milestone(self, run: str, milestone: Milestone, /) -> None:
+    def record_event(self, run: str, event: StoredEvent, /) -> None:
         """Forward to the wrapped recording."""
-        self._tape.record_milestone(run, milestone)
+        self._tape.record_event(run, event)
 
     def now(self) -> float:
         """Forward to the wrapped recording."""

@@ -25,10 +25,10 @@ MARK = "[redacted: "
 
 _HIDDEN = f"{MARK}secret]"
 
-_SHORTEST_CHARS = 12
-_SHORTEST_WRITTEN_CHARS = 8
-_MOST_NODES = 100_000
-_MOST_LEVELS = 60
+_MIN_CHARS = 12
+_MIN_WRITTEN_CHARS = 8
+_MAX_NODES = 100_000
+_MAX_LEVELS = 60
 _URL = "url"
 _PART_FIELDS = frozenset({_URL, "detail", "name", "part"})
 _NO_TEXT = re.compile(
@@ -73,7 +73,7 @@ _SURELY_KEY = re.compile(
 )
 """Keys recognised even after a word character; words such as `task-…` and `risk-…` end with the same letters."""
 
-_MOST_GLUED, _FEWEST_GLUED = 24, 20
+_MAX_GLUED, _MIN_GLUED = 24, 20
 """Maximum length of a word before a key, and minimum length of the key in that case."""
 
 _LONG_WORD = re.compile(r"(?<![\w~.+/=$,-])[\w~.+/=$,-]{15}")
@@ -252,7 +252,7 @@ def redact_data(value: Any, clean: Callable[[str], str]) -> Any:
 
 def _can_hide(text: str) -> bool:
     """Whether a text is long enough to contain a secret."""
-    return len(text) >= _SHORTEST_WRITTEN_CHARS
+    return len(text) >= _MIN_WRITTEN_CHARS
 
 
 def is_data(part: dict[Any, Any], name: Any) -> bool:
@@ -295,14 +295,14 @@ def redact_value(value: Any, clean: Callable[[str], str] | None = None) -> Any:
 
     `clean` is an existing `redactor`.
     """
-    return _redacted(value, clean or redactor(), [_MOST_NODES], _MOST_LEVELS)
+    return _redacted(value, clean or redactor(), [_MAX_NODES], _MAX_LEVELS)
 
 
 def _redacted_text(text: str, secrets: Sequence[str]) -> str:
     for secret in secrets:
         if secret in text:
             text = text.replace(secret, f"{MARK}value of a secret variable]")
-    if len(text) < _SHORTEST_CHARS:
+    if len(text) < _MIN_CHARS:
         return text
     for needle, shape, kind in key_formats() if _LONG_WORD.search(text) else ():
         if needle in text:
@@ -322,11 +322,11 @@ def _without_shapes(text: str, searched: str, shapes: Iterable[tuple[str, str, s
 def _without_key(needle: str, kind: str, found: re.Match[str]) -> str:
     """Replacement of a text that resembles a key; inside a word, only an unambiguous key is replaced."""
     text, start = found.string, found.start()
-    before = text[max(start - _MOST_GLUED - 1, 0) : start]
+    before = text[max(start - _MAX_GLUED - 1, 0) : start]
     is_glued = before[-1:] == "-" or before[-1:].isalnum() or before[-1:] == "_"
     if is_glued and before[-2:] not in {r"\n", r"\r", r"\t"}:  # the n of an escaped line break
         is_sure = needle != "sk-" or _SURELY_KEY.match(found[0])
-        is_key = is_sure and needle not in _NEVER_GLUED and len(found[0]) >= _FEWEST_GLUED
+        is_key = is_sure and needle not in _NEVER_GLUED and len(found[0]) >= _MIN_GLUED
         if not is_key or not _DIGIT_BY_LETTER.search(found[0], len(needle)) or _is_long(before):
             return found[0]
     return f"{MARK}{kind}]"
@@ -334,7 +334,7 @@ def _without_key(needle: str, kind: str, found: re.Match[str]) -> str:
 
 def _is_long(before: str) -> bool:
     """Whether the preceding text belongs to a long run of key characters, in which a match is a coincidence."""
-    return len(before) > _MOST_GLUED and _IN_WORD.fullmatch(before) is not None
+    return len(before) > _MAX_GLUED and _IN_WORD.fullmatch(before) is not None
 
 
 def _redacted_writing(text: str, secrets: Sequence[str]) -> str:

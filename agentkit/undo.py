@@ -9,7 +9,7 @@ from typing import Protocol
 
 from agentkit._dataclass import dataclass
 
-_MOST_NAMED = 10
+_MAX_NAMED = 10
 _WRITTEN: ContextVar[list[Reversible] | None] = ContextVar("written", default=None)
 """The records written by the current call, if they are collected."""
 
@@ -67,5 +67,5 @@ def written(record: Reversible) -> None:
 
 def listed(paths: Sequence[str]) -> str:
     """The first paths, followed by the number of the remaining ones."""
-    more = len(paths) - _MOST_NAMED
-    return ", ".join([*map(repr, paths[:_MOST_NAMED]), *([f"{more:,} more"] if more > 0 else [])])
+    more = len(paths) - _MAX_NAMED
+    return ", ".join([*map(repr, paths[:_MAX_NAMED]), *([f"{more:,} more"] if more > 0 else [])])

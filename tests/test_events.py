@@ -72,9 +72,9 @@ def test_event_is_plain_data(kind):
         setattr(event, next(iter(values)), None)
 
 
-@pytest.mark.for_each("kind", events.MILESTONES.values(), ids=lambda kind: kind.__name__)
-def test_milestone_describes_itself(kind):
-    """Every milestone has a title or a tool call, and log fields that are JSON data."""
+@pytest.mark.for_each("kind", events.STORED_EVENTS.values(), ids=lambda kind: kind.__name__)
+def test_event_describes_itself(kind):
+    """Every stored event has a title or a tool call, and log fields that are JSON data."""
     decision = Decision("allow", "rule", "A reason.")
     special = {
         events.Summarised: {"messages": 3},

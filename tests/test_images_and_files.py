@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from agentkit import Image
-from agentkit.content import MOST_FILE_BYTES, MOST_RETURNED_BYTES, File, part_of, quoted_file, word_of, worded
+from agentkit.content import MAX_FILE_BYTES, MAX_RETURNED_BYTES, File, part_of, quoted_file, word_of, worded
 
 IMAGES = {
     "image/png": b"\x89PNG\r\n\x1a\n" + b"\0" * 8,
@@ -121,7 +121,7 @@ def test_the_type_of_a_file_is_detected(tmp_path, name):
         ("a.txt", b"a\0b", "not a file"),
         ("film.mp4", b"\0\0\0\x18ftypmp42", "not a file"),
         ("cat.pdf", IMAGES["image/png"], r"use Image\.read"),
-        ("big.pdf", PDF + bytes(MOST_FILE_BYTES), "more than 50 MB"),
+        ("big.pdf", PDF + bytes(MAX_FILE_BYTES), "more than 50 MB"),
     ],
 )
 def test_unsupported_files_are_rejected(tmp_path, name, data, said):
@@ -181,7 +181,7 @@ def test_the_words_of_a_text_file(url, words):
         (File("data:application/pdf,%PDF-"), "must begin with https:, or be a data: URL in base64"),
         (File("file:///etc/passwd"), "must begin with https:, or be a data: URL in base64"),
         (File("data:application/pdf;base64,AAAA"), "models read a PDF"),
-        (File.read(PDF + bytes(MOST_RETURNED_BYTES)), "more than 15 MB"),
+        (File.read(PDF + bytes(MAX_RETURNED_BYTES)), "more than 15 MB"),
     ],
 )
 def test_a_file_rejected_by_providers(file, fault):

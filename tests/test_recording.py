@@ -32,9 +32,9 @@ class Notebook(Recording):
         """Return an open question that will be recorded with its answer."""
         return NotedQuestion(self, question)
 
-    def record_milestone(self, run, milestone, /):
-        """Record a milestone."""
-        self.heard.append((self.depth, run, milestone))
+    def record_event(self, run, event, /):
+        """Record a stored event."""
+        self.heard.append((self.depth, run, event))
 
     def now(self):
         """Return a fixed time."""
@@ -111,7 +111,7 @@ def awaiting(value, error=None):
 
 def test_calls_are_made_without_a_tape():
     """Without a tape every call is made, and the clock is `time.monotonic`."""
-    recording.record_milestone("run", RunResumed())
+    recording.record_event("run", RunResumed())
     assert recording.taped(CALL, lambda: RESULT) is RESULT
     assert asyncio.run(recording.ataped(CALL, awaiting(RESULT))) is RESULT
     assert list(recording.taped_stream(REQUEST, lambda: stream(TextDelta("a")))) == [TextDelta("a")]
@@ -123,7 +123,7 @@ def test_calls_are_made_without_a_tape():
 def test_the_default_recording_stores_nothing():
     """The default Recording makes every call and stores nothing."""
     with active(Recording()):
-        recording.record_milestone("run", RunResumed())
+        recording.record_event("run", RunResumed())
         assert recording.taped(CALL, lambda: RESULT) is RESULT
         assert abs(recording.clock()() - time.time()) < 3600
 
@@ -136,7 +136,7 @@ def test_a_question_and_its_answer_are_recorded(question):
         notebook = recording.TAPE.get()
         assert recording.taped(question, lambda: answer) is answer
         assert asyncio.run(recording.ataped(question, awaiting(answer), lambda _: True)) is answer
-        recording.record_milestone("run", RunResumed())
+        recording.record_event("run", RunResumed())
         assert recording.clock()() == 42.0
     assert notebook.heard == [(0, question, answer, False), (0, question, answer, True), (0, "run", RunResumed())]
     assert recording.TAPE.get() is None
@@ -272,7 +272,7 @@ def test_an_attempt_passes_everything_on():
     with active(Notebook()):
         notebook = recording.TAPE.get()
         with recording.attempted() as attempt:
-            attempt.record_milestone("run", RunResumed())
+            attempt.record_event("run", RunResumed())
             assert (attempt.replayed(CALL), attempt.now(), attempt.watch()()) == (None, 42.0, 42.0)
             with pytest.raises(RateLimited), active(attempt):
                 list(recording.taped_stream(REQUEST, lambda: stream(TextDelta("a"), error=RateLimited("No."))))

@@ -32,7 +32,7 @@ from agentkit.sessions.state import Summary
 from agentkit.sessions.token_estimates import Calibration, Estimates
 from agentkit.usage import COUNTED_LIMITS, NO_USAGE, RESERVED_LIMITS, Charge, Limits, Price, Usage, dearest
 
-FEWEST_TOKENS = 16
+MIN_TOKENS = 16
 """With room for fewer tokens, no answer is requested."""
 
 _MAX_RESERVED_TOKENS, _MAX_TOKENS = 16_384, 10_000_000
@@ -148,7 +148,7 @@ class Budget:
         input_tokens: int,
         max_tokens: Callable[[], int | None],
         price: Callable[[], Known],
-        fewest: int = FEWEST_TOKENS,
+        fewest: int = MIN_TOKENS,
     ) -> Reservation | LimitReached:
         """Reserve the worst case of a request; returns the limit that it would exceed.
 

@@ -23,7 +23,7 @@ from agentkit.agents.guardrails import Middleware, asurrounded, surrounded
 from agentkit.agents.run_config import LINEAGE, HandoffCall, HandoffTarget, ParentRun
 from agentkit.agents.tool_policy import JudgedCall, recorded
 from agentkit.errors import Cancelled, ReplayError, ToolTimeout
-from agentkit.events import Approved, Event, Milestone, ResponseReceived, ToolCallFinished, deltas_of
+from agentkit.events import Approved, Event, ResponseReceived, StoredEvent, ToolCallFinished, deltas_of
 from agentkit.llm.client import LLM
 from agentkit.llm.pipeline import CANCELLATION, LEFT_USAGE, RequestCancellation, too_late
 from agentkit.messages import Request, Response, ToolCall, ToolResult
@@ -193,13 +193,13 @@ Steps = Generator[Event | Question, None, None]
 """The events and effects of a run; the driver performs each effect before the loop continues."""
 
 
-def tell(run: SessionRun, milestone: Milestone) -> Steps:
-    """Apply a milestone to the run, and emit it."""
-    run.progress.apply(milestone)
-    yield milestone
+def tell(run: SessionRun, event: StoredEvent) -> Steps:
+    """Apply a stored event to the run, and emit it."""
+    run.progress.apply(event)
+    yield event
 
 
-MOST_THREADS = 32
+MAX_THREADS = 32
 """Maximum number of concurrent tool calls of one response, as threads or tasks."""
 
 _FAR_SECONDS = 600.0
@@ -464,7 +464,7 @@ def _concurrently(functions: Sequence[Callable[[], _Value]]) -> Iterator[_Value]
     waiting = deque(functions)
     ended: queue.SimpleQueue[tuple[_Value] | BaseException] = queue.SimpleQueue()
     try:
-        for _ in range(min(len(functions), MOST_THREADS)):
+        for _ in range(min(len(functions), MAX_THREADS)):
             execution.start(partial(_work, waiting, ended))
         for _ in functions:
             outcome = ended.get()
@@ -490,7 +490,7 @@ def _work(waiting: deque[Callable[[], _Value]], ended: queue.SimpleQueue[tuple[_
 
 async def _ause_tools(question: UseTools) -> AsyncGenerator[Event, None]:
     """Run the calls as concurrent tasks, and emit each as it finishes."""
-    room = asyncio.Semaphore(MOST_THREADS)
+    room = asyncio.Semaphore(MAX_THREADS)
     tasks = [asyncio.create_task(_ause(judged, question, room)) for judged in question.calls]
     try:
         for ended in asyncio.as_completed(tasks):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agentkit.tooling.output_types import GrowingAnswer, OutputType
 
 
-MOST_RETRIES = 2
+MAX_RETRIES = 2
 _STAGES = ("prompt", "output", "result")
 
 REFUSALS = (ValueError, AssertionError)
@@ -98,7 +98,7 @@ class AnswerValidator:
 
     output: OutputType[Any] | None = None
     guardrails: tuple[Guardrail, ...] = ()
-    retries: int = MOST_RETRIES
+    retries: int = MAX_RETRIES
     is_of_run: bool = False
 
     @classmethod

@@ -1,7 +1,7 @@
 """The run loop: a generator without I/O that yields events and effects.
 
-The state of a run is its Progress, which only milestones change. A run can therefore be resumed from any milestone:
-after a pause, a limit, a failure or a kill.
+The state of a run is its Progress, which only stored events change. A run can therefore be resumed from any recorded
+event: after a pause, a limit, a failure or a kill.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def judged_by(guardrail: Guardrail, value: Any, budget: Budget) -> Generator[Cal
     return guardrail.outcome(value, question.answer, budget.out_of_time())
 
 
-_FEWEST_LAST_TOKENS = 200
+_MIN_LAST_TOKENS = 200
 """With fewer tokens left, a last answer is not requested."""
 
 _LANDING = (
@@ -241,7 +241,7 @@ class RunLoop:
     def _answer_last(self, limit: LimitReached) -> Steps:
         """Request a last answer without tools; an invalid answer is not retried."""
         request = yield from self.asking.request(_LANDING.format(limit=limit.limit.replace("_", " ")))
-        reservation = self.asking.reserve(request, _FEWEST_LAST_TOKENS)
+        reservation = self.asking.reserve(request, _MIN_LAST_TOKENS)
         if isinstance(reservation, LimitReached):
             return
         self.iteration = self.progress.iterations + 1

@@ -14,7 +14,7 @@ from agentkit.agents.guardrails import AnswerValidator
 from agentkit.decisions import Decision
 from agentkit.errors import AgentKitError, ConfigError, RunError, SessionError, short_traceback
 from agentkit.event_rendering import answer_text, count_text, tokens_text
-from agentkit.events import Event, EventDescription, Milestone, RunStatus, Severity, ToolCallFinished, token_counts
+from agentkit.events import Event, EventDescription, RunStatus, Severity, StoredEvent, ToolCallFinished, token_counts
 from agentkit.llm.pricing import cost_of
 from agentkit.messages import Content, Message
 from agentkit.redaction import redact
@@ -109,7 +109,7 @@ class Resumption:
         if self.saved is None:
             return None
         saved = self.saved if isinstance(self.saved, RunResult) else RunResult.from_json(self.saved)
-        return saved.run_id, RunState.of(saved.milestones), saved.history
+        return saved.run_id, RunState.of(saved.events), saved.history
 
 
 _MAYBE_CALL = re.compile(r"[<\[]|\A\s*[{`]")
@@ -124,8 +124,8 @@ class RunResult(Generic[T]):
     did not finish; None without either. `output` is the same, but raises an error without a value. `messages` are those
     of this run; `tool_calls` holds each call with its result, in the order requested; `error` says why the status is
     not `done`, `limit` which limit was hit; `pending` are the calls that wait for a person; `agent` is the agent that
-    led last; `record` is the record of changes in the workspace, None without changes; `milestones` holds all
-    milestones, `history` the conversation before. `context` is the context of the run, `rules` its answer rules.
+    led last; `record` is the record of changes in the workspace, None without changes; `events` holds all
+    stored events, `history` the conversation before. `context` is the context of the run, `rules` its answer rules.
 
     A result can be pickled and copied, without its agent, context and rules, and without values of tool calls that
     cannot be pickled.
@@ -143,7 +143,7 @@ class RunResult(Generic[T]):
     pending: tuple[Pending, ...] = ()
     agent: str = field(default="", repr=False)
     run_id: str = field(default="", repr=False)
-    milestones: tuple[Milestone, ...] = field(default=(), repr=False, compare=False)
+    events: tuple[StoredEvent, ...] = field(default=(), repr=False, compare=False)
     history: tuple[Message, ...] = field(default=(), repr=False, compare=False)
     lead: Any = field(default=None, repr=False, compare=False)
     context: Any = field(default=None, repr=False, compare=False)
@@ -181,7 +181,7 @@ class RunResult(Generic[T]):
             pending=pending_of(progress),
             agent=progress.agent,
             run_id=run_id,
-            milestones=tuple(progress.milestones),
+            events=tuple(progress.events),
             history=history,
             **known,
         )
@@ -310,7 +310,7 @@ class RunResult(Generic[T]):
             "agent": self.agent,
             "status": self.status,
             "history": [encode_part(message) for message in self.history],
-            "milestones": [encode(milestone) for milestone in self.milestones],
+            "milestones": [encode(event) for event in self.events],
         }
         return to_line(saved)
 
@@ -393,10 +393,8 @@ def read_saved(text: str) -> tuple[str, RunState, tuple[Message, ...]]:
     fault = _change_in(run_id, progress, history)
     if fault is not None:
         raise SessionError(f"This saved run was changed: {fault}")
-    unmade = set(
-        map(id, unmade_approvals(progress.milestones, progress))
-    )  # for example of a program with a waiting call
-    return run_id, RunState.of(each for each in progress.milestones if id(each) not in unmade), history
+    unmade = set(map(id, unmade_approvals(progress.events, progress)))  # for example of a program with a waiting call
+    return run_id, RunState.of(each for each in progress.events if id(each) not in unmade), history
 
 
 def _change_in(run_id: str, progress: RunState, history: tuple[Message, ...]) -> str | None:

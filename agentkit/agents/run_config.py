@@ -213,7 +213,7 @@ class CallingTool(PausingTool[P, R]):
     tools: Toolset
 
 
-MOST_DEPTH = 8
+MAX_DEPTH = 8
 """Maximum nesting depth of agents that run as tools."""
 
 

@@ -35,7 +35,7 @@ from agentkit.agents.result import (
 )
 from agentkit.agents.run_config import (
     LINEAGE,
-    MOST_DEPTH,
+    MAX_DEPTH,
     HandoffTarget,
     ParentRun,
     PausingTool,
@@ -51,11 +51,11 @@ from agentkit.event_rendering import content_text, error_text
 from agentkit.events import (
     Event,
     HandedOff,
-    Milestone,
     RequestFailed,
     ResponseReceived,
     RunEnded,
     RunLeft,
+    StoredEvent,
     Summarised,
     ToolCallFinished,
     ToolCallPostponed,
@@ -165,9 +165,9 @@ class ActiveRun:
 
     def _process(self, event: Event) -> bool:
         """Store, count and emit an event; returns whether the caller gets it too."""
-        if isinstance(event, Milestone):
+        if isinstance(event, StoredEvent):
             self._run.keep(event)
-            recording.record_milestone(self._run.id, event)
+            recording.record_event(self._run.id, event)
             if isinstance(event, RunEnded):
                 return False
             self._agent.count(event)
@@ -620,9 +620,9 @@ class Runner(HandoffTarget):
     def _set_up(self, task: _Task) -> ActiveRun:
         """Set up a new or resumed run: its log, its configuration and its loop."""
         lineage, resumption = LINEAGE.get(), task.prompt if isinstance(task.prompt, Resumption) else None
-        if lineage.depth > MOST_DEPTH:
+        if lineage.depth > MAX_DEPTH:
             raise RunError(
-                f"Agents can be nested at most {MOST_DEPTH} levels deep, and this run would exceed that. Let an outer "
+                f"Agents can be nested at most {MAX_DEPTH} levels deep, and this run would exceed that. Let an outer "
                 f"agent do the work."
             )
         run = task.session.begin() if resumption is None else _reopened(task.session, resumption)

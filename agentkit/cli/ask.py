@@ -41,9 +41,9 @@ from agentkit.event_rendering import plan_text
 from agentkit.events import (
     AnswerGiven,
     Event,
-    Milestone,
     RequestStarted,
     ResponseReceived,
+    StoredEvent,
     TextDelta,
     ToolCallFinished,
     ToolCallStarted,
@@ -180,7 +180,7 @@ class Screen:
 
 
 class JSONLinesOutput(Recording):
-    """Write each milestone as a line in the session export format, and forward it to the recorder `inner`."""
+    """Write each stored event as a line in the session export format, and forward it to the recorder `inner`."""
 
     def __init__(self, write: Callable[[str], object], name: str, inner: Recorder | None) -> None:
         self._write, self._inner = write, inner
@@ -190,11 +190,11 @@ class JSONLinesOutput(Recording):
         """Forward the question to the inner recorder, if any."""
         return super().asked(question) if self._inner is None else self._inner.asked(question)
 
-    def record_milestone(self, run: str, milestone: Milestone, /) -> None:
-        """Write a milestone, and forward it to the inner recorder."""
+    def record_event(self, run: str, event: StoredEvent, /) -> None:
+        """Write a stored event, and forward it to the inner recorder."""
         if self._inner is not None:
-            self._inner.record_milestone(run, milestone)
-        self._write(json_line(encode_entry(SessionEntry(run, self.now(), milestone))))
+            self._inner.record_event(run, event)
+        self._write(json_line(encode_entry(SessionEntry(run, self.now(), event))))
 
 
 class Output:
@@ -234,7 +234,7 @@ def closing_line(result: RunResult[str], llm: LLM, seconds: float, session: str)
 
 def _who_answered(result: RunResult[str], llm: LLM) -> str:
     """The models that answered if fallbacks are configured, otherwise the configured model."""
-    tariffs = [each.response.tariff for each in result.milestones if isinstance(each, ResponseReceived)]
+    tariffs = [each.response.tariff for each in result.events if isinstance(each, ResponseReceived)]
     paid = {(tariff.provider, tariff.model) for tariff in tariffs if tariff is not None}
     known = [each.name for each in llm.members() if (each.tariff.provider, each.tariff.model) in paid]
     return ", ".join(known if llm.fallbacks else ()) or f"{llm.provider}:{llm.model}"
@@ -389,7 +389,7 @@ def _run(
 
 def _is_by_a_tool(result: RunResult[Any]) -> bool:
     """Whether a tool has provided the answer, so that a stream did not contain it."""
-    return any(isinstance(milestone, AnswerGiven) for milestone in result.milestones[-2:])
+    return any(isinstance(event, AnswerGiven) for event in result.events[-2:])
 
 
 def _result(agent: Agent[Any], prompt: Content | Resumption, screen: Screen, *, streaming: bool) -> RunResult[Any]:
@@ -407,7 +407,7 @@ def _result(agent: Agent[Any], prompt: Content | Resumption, screen: Screen, *, 
 
 @contextmanager
 def _taped(order: AskOptions, agent: Agent[Any], screen: Screen, output: Output) -> Iterator[None]:
-    """Record the block, and write its milestones as JSON lines, as the options say."""
+    """Record the block, and write its stored events as JSON lines, as the options say."""
 
     def write(line: str) -> None:
         screen.end_line()

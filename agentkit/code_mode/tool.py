@@ -212,8 +212,8 @@ class ProgramCalls:
         """Judge the call and run it, with the person's answer if it is the call that waited."""
         waited = self._waited if self._number == len(self._past) + 1 else None
         batch.run.progress.apply(ResponseReceived(Response(AssistantMessage("", (waited or call,)))))
-        for milestone in () if waited is None or self._sitting is None else self._sitting.waiting:
-            batch.run.progress.apply(milestone)
+        for event in () if waited is None or self._sitting is None else self._sitting.waiting:
+            batch.run.progress.apply(event)
         attached = self._above.attached
         yield from batch.use() if attached is None else attached(batch.use())
 

@@ -34,7 +34,7 @@ _NO_MODEL = frozenset(
 )
 """Error codes for an unavailable model, whatever the status."""
 
-_MOST_CHARS = 600
+_MAX_CHARS = 600
 
 
 def goes_on(error: ModelError) -> bool:
@@ -83,10 +83,10 @@ def all_failed(last: ModelError, all_missed: Sequence[Missed]) -> ModelError:
 def missed_text(each: Missed) -> str:
     """Format a failed call as one text: the model and the reason."""
     asked = each.model if each.was_asked else f"{each.model}, skipped after a recent failure"
-    return f"[{asked}] {cut(each.error, _MOST_CHARS)}"
+    return f"[{asked}] {cut(each.error, _MAX_CHARS)}"
 
 
-FIRST_SECONDS, LONGEST_SECONDS = 30.0, 600.0
+FIRST_SECONDS, MAX_SECONDS = 30.0, 600.0
 """The pause in seconds after the first failure, and the maximum; the pause doubles with each failure."""
 
 
@@ -134,8 +134,8 @@ class CircuitBreaker:
             is_same = self._missed is not None and asked_at < self._failed_at
             pause = self._pause_seconds if is_same else max(FIRST_SECONDS, 2 * self._pause_seconds)
             wish = error.retry_after_seconds if isinstance(error, RateLimited) else None
-            pause = max(pause, now - asked_at, wish or 0.0, LONGEST_SECONDS if is_lasting(error) else 0.0)
-            self._pause_seconds = min(pause, LONGEST_SECONDS)
+            pause = max(pause, now - asked_at, wish or 0.0, MAX_SECONDS if is_lasting(error) else 0.0)
+            self._pause_seconds = min(pause, MAX_SECONDS)
             self._until, self._failed_at = now + self._pause_seconds, now
             self._missed = replace(missed, usage=NO_USAGE, was_asked=False)
 

@@ -18,12 +18,12 @@ from agentkit.events import (
     Approved,
     Event,
     HistoryGiven,
-    Milestone,
     RequestStarted,
     ResponseReceived,
     RunEnded,
     RunResumed,
     RunStarted,
+    StoredEvent,
     TextDelta,
     ToolCallFinished,
     ToolCallPostponed,
@@ -54,13 +54,13 @@ def page_events(event: Event) -> Iterator[PageEvent]:
             yield _ended(result)
         case ToolCallStarted() | ToolCallFinished() | ToolCallPostponed() | Approved():
             yield _call(event)
-        case Milestone():
-            yield from _of_milestone(event)
+        case StoredEvent():
+            yield from _of_event(event)
 
 
-def _of_milestone(milestone: Milestone) -> Iterator[PageEvent]:
-    """Yield the page event for a message or another milestone."""
-    match milestone:
+def _of_event(event: StoredEvent) -> Iterator[PageEvent]:
+    """Yield the page event for a message or another stored event."""
+    match event:
         case RunStarted(agent, prompt):
             yield {"kind": "begun", "agent": visible(agent), "prompt": content_text(prompt, "\n")}
         case RunResumed(prompt):
@@ -74,7 +74,7 @@ def _of_milestone(milestone: Milestone) -> Iterator[PageEvent]:
         case HistoryGiven(messages):
             yield from _history(messages)
         case _:
-            description = milestone.describe()
+            description = event.describe()
             yield {"kind": "note", "what": description.title, "words": visible(description.text)}
 
 
@@ -142,22 +142,22 @@ def history(entries: Sequence[SessionEntry], left: Sequence[str], undone: Mappin
     ordered = sorted(entries, key=lambda entry: order[entry.run])
     for run, some in groupby(ordered, key=attrgetter("run")):
         mine = list(some)
-        progress = RunState.of(entry.milestone for entry in mine)
+        progress = RunState.of(entry.event for entry in mine)
         for entry in mine:
-            if isinstance(entry.milestone, RunEnded):
+            if isinstance(entry.event, RunEnded):
                 waiting = pending_of(progress) if run in left and entry is mine[-1] else ()
                 # Build the page event for the end of a stored run; without a record its changes cannot be
                 # undone
                 is_undone = undone.get(progress.record)
-                changes = visible(redact(entry.milestone.changes))
+                changes = visible(redact(entry.event.changes))
                 record = progress.record if changes and is_undone is not None else ""
                 end = {
-                    **_end(replace(entry.milestone, changes=changes), waiting, progress.usage, record),
+                    **_end(replace(entry.event, changes=changes), waiting, progress.usage, record),
                     "undone": bool(is_undone),
                 }
                 yield {**end, "run": run}
             else:
-                yield from page_events(entry.milestone)
+                yield from page_events(entry.event)
 
 
 def total(usage: Usage) -> PageEvent:

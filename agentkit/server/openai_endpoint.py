@@ -411,7 +411,7 @@ class _CompletionRun:
         return PARAGRAPH.join(filter(None, [result.text, *questions]))
 
     def _reason(self, result: RunResult[Any]) -> str:
-        responses = [each.response for each in result.milestones if isinstance(each, ResponseReceived)]
+        responses = [each.response for each in result.events if isinstance(each, ResponseReceived)]
         is_cut = bool(responses) and responses[-1].finish_reason == "length"
         return "length" if is_cut or result.status == "limit" else "stop"
 

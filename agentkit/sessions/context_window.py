@@ -23,8 +23,8 @@ _NOTES_TOKENS = 80
 _LEFT_OUT = "[{:,} earlier messages of {} are left out here, because it exceeds your context window.]"
 _PLAN = "\n\n[Your plan, as you last wrote it with update_plan:\n{}]"
 _EDITS = "The function edit= of the Window returned messages that cannot be sent."
-_FEWEST_RESULT_CHARS = 200
-_LAST_RESORT_CHARS = (20_000, 10_000, 5_000, 2_000, 1_000, 500, _FEWEST_RESULT_CHARS)
+_MIN_RESULT_CHARS = 200
+_LAST_RESORT_CHARS = (20_000, 10_000, 5_000, 2_000, 1_000, 500, _MIN_RESULT_CHARS)
 _NOT_SHOWN = "\n[its images and files are left out here]"
 _SLICES = 4
 """The cut is rounded up to a quarter of the room, so that the prefix stays the same for many requests: providers charge
@@ -54,7 +54,7 @@ class Window:
     edit: Edit | None = None
 
     def __post_init__(self) -> None:
-        lowest = {"tokens": 1, "answer_tokens": 0, "keep_results": 0, "result_chars": _FEWEST_RESULT_CHARS}
+        lowest = {"tokens": 1, "answer_tokens": 0, "keep_results": 0, "result_chars": _MIN_RESULT_CHARS}
         for field in fields(self):
             value, least = getattr(self, field.name), lowest.get(field.name)
             is_open = least is None or (value is None and field.name == "tokens")
@@ -302,7 +302,7 @@ SUMMARY_INSTRUCTION = (
 """The instruction of the model that writes the summary."""
 
 _LINE = "=" * 20
-_MOST_TEXT_CHARS, _MOST_RESULT_CHARS = 4_000, 1_000
+_MAX_TEXT_CHARS, _MAX_RESULT_CHARS = 4_000, 1_000
 
 
 def to_summarise(messages: Sequence[Message], room_tokens: int, estimates: Estimates) -> list[Message]:
@@ -344,14 +344,14 @@ def _lines(messages: Sequence[Message]) -> Iterator[str]:
     for message in messages:
         match message:
             case UserMessage(content):
-                yield f"Person: {_cut(content_text(content), _MOST_TEXT_CHARS)}"
+                yield f"Person: {_cut(content_text(content), _MAX_TEXT_CHARS)}"
             case AssistantMessage(text, calls):
                 if text:
-                    yield f"Assistant: {_cut(text, _MOST_TEXT_CHARS)}"
+                    yield f"Assistant: {_cut(text, _MAX_TEXT_CHARS)}"
                 for call in calls:
-                    yield f"Assistant uses {call.name}: {_cut(call.arguments, _MOST_RESULT_CHARS)}"
+                    yield f"Assistant uses {call.name}: {_cut(call.arguments, _MAX_RESULT_CHARS)}"
             case ToolMessage(_, name, content):
-                yield f"Result of {name}: {_cut(content, _MOST_RESULT_CHARS)}"
+                yield f"Result of {name}: {_cut(content, _MAX_RESULT_CHARS)}"
 
 
 def _cut(text: str, chars: int) -> str:

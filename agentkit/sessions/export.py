@@ -16,7 +16,7 @@ from pathlib import Path
 from agentkit.atomic_write import usable
 from agentkit.errors import SessionError
 from agentkit.event_rendering import count_text
-from agentkit.events import Approved, HistoryGiven, Milestone, ResponseReceived, RunEnded
+from agentkit.events import Approved, HistoryGiven, ResponseReceived, RunEnded, StoredEvent
 from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agentkit.portable_files import CLOEXEC
 from agentkit.redaction import redact, redact_data, written_redactor
@@ -25,20 +25,20 @@ from agentkit.sessions.state import RunState, fault_in, with_distinct_calls
 from agentkit.sessions.store import SessionEntry
 
 FORMAT = 1
-_MOST_OLD_NAME_CHARS = 150
-_MOST_READ_CHARS, _MOST_WORDS, _MOST_WORD_CHARS = 1_000, 4, 20
+_MAX_OLD_NAME_CHARS = 150
+_MAX_READ_CHARS, _MAX_WORDS, _MAX_WORD_CHARS = 1_000, 4, 20
 
 
 def new_name(prompt: str) -> str:
     """Generate a recognisable session name: the first words of the prompt and four random characters."""
-    words = re.findall(r"[^\W_]+", redact(prompt[:_MOST_READ_CHARS]).lower())[:_MOST_WORDS]
-    return "-".join([*(word[:_MOST_WORD_CHARS] for word in words), secrets.token_hex(2)])
+    words = re.findall(r"[^\W_]+", redact(prompt[:_MAX_READ_CHARS]).lower())[:_MAX_WORDS]
+    return "-".join([*(word[:_MAX_WORD_CHARS] for word in words), secrets.token_hex(2)])
 
 
 def old_name(name: str, until: str = "until") -> str:
     """The name of a session after a reset, or of a branch `before` a repeated prompt: its name and the time."""
     now = datetime.now(UTC) if until == "until" else datetime.now(UTC).astimezone()
-    return f"{name[:_MOST_OLD_NAME_CHARS]}, {until} {now:%Y-%m-%d %H:%M:%S.%f}"
+    return f"{name[:_MAX_OLD_NAME_CHARS]}, {until} {now:%Y-%m-%d %H:%M:%S.%f}"
 
 
 def entries_of(messages: Sequence[Message]) -> list[SessionEntry]:
@@ -156,27 +156,27 @@ def read_export(file: str | PathLike[str]) -> tuple[str, list[SessionEntry]]:
     if not entries or len(entries) != header.get("entries", len(entries)):
         raise SessionError(f"{str(path)!r} is truncated: it has {len(entries)} entries of {header.get('entries')}.")
     unmade: set[int] = set()
-    runs: dict[str, list[Milestone]] = {}
+    runs: dict[str, list[StoredEvent]] = {}
     for entry in entries:
-        runs.setdefault(entry.run, []).append(entry.milestone)
-    for run, milestones in runs.items():
-        progress = RunState.of(milestones)
+        runs.setdefault(entry.run, []).append(entry.event)
+    for run, events in runs.items():
+        progress = RunState.of(events)
         fault = fault_in(progress.valid_messages())
         if fault is not None:
             raise SessionError(f"{str(path)!r} was changed: its run {run!r} is not a valid conversation. {fault}")
-        unmade.update(map(id, unmade_approvals(milestones, progress)))
-    return header["name"], [entry for entry in entries if id(entry.milestone) not in unmade]
+        unmade.update(map(id, unmade_approvals(events, progress)))
+    return header["name"], [entry for entry in entries if id(entry.event) not in unmade]
 
 
-def unmade_approvals(milestones: Sequence[Milestone], progress: RunState) -> Iterator[Approved]:
+def unmade_approvals(events: Sequence[StoredEvent], progress: RunState) -> Iterator[Approved]:
     """Yield the approvals since the newest response of calls without a result, or of calls nested in these."""
     unmade = [step for step in progress.steps.values() if step.result is None]
     waiting = {call.id for step in unmade for call in (step.call, step.asked)}
-    for milestone in reversed(milestones):
-        if isinstance(milestone, ResponseReceived):
+    for event in reversed(events):
+        if isinstance(event, ResponseReceived):
             return
-        if isinstance(milestone, Approved) and milestone.call_id in waiting:
-            yield milestone
+        if isinstance(event, Approved) and event.call_id in waiting:
+            yield event
 
 
 def _header(path: Path, lines: Sequence[bytes]) -> Data:

@@ -42,11 +42,11 @@ _CHARS_OF_KEPT_DATA = 5.0
 
 _PICTURES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "data:image/")
 _PDFS = ("JVBERi0", "data:application/pdf")
-_FEWEST_CHARS_OF_DATA = 1_000
+_MIN_CHARS_OF_DATA = 1_000
 """Prefixes of encoded pictures and PDFs in provider data; their cost depends on the content, not the length."""
 
-_MOST_LEAVES = 1_000
-_MOST_RATIOS = 9
+_MAX_LEAVES = 1_000
+_MAX_RATIOS = 9
 _LOWEST_RATIO, _HIGHEST_RATIO = 0.4, 4.0
 
 _COSTS: tuple[tuple[str, float, tuple[tuple[int, int], ...]], ...] = (
@@ -147,13 +147,13 @@ def _file_tokens(file: File) -> float:
 
 def _kept_tokens(extra: Mapping[str, Any]) -> float:
     """Estimate the tokens of provider data that is sent back."""
-    return sum(map(_kept_text_tokens, islice(_texts(extra), _MOST_LEAVES)))
+    return sum(map(_kept_text_tokens, islice(_texts(extra), _MAX_LEAVES)))
 
 
 def _kept_text_tokens(text: str) -> float:
-    if len(text) >= _FEWEST_CHARS_OF_DATA and text.startswith(_PICTURES):
+    if len(text) >= _MIN_CHARS_OF_DATA and text.startswith(_PICTURES):
         return _IMAGE_TOKENS[None]
-    if len(text) >= _FEWEST_CHARS_OF_DATA and text.startswith(_PDFS):
+    if len(text) >= _MIN_CHARS_OF_DATA and text.startswith(_PDFS):
         return math.ceil(len(text) * 3 / 4 / _BYTES_PER_PAGE) * _TOKENS_PER_PAGE
     return len(text) / _CHARS_OF_KEPT_DATA
 
@@ -281,7 +281,7 @@ class Calibration:
         if estimated <= 0 or reported <= 0:
             return self
         ratio = min(max(reported / estimated, _LOWEST_RATIO), _HIGHEST_RATIO)
-        return Calibration((*self.ratios, ratio)[-_MOST_RATIOS:])
+        return Calibration((*self.ratios, ratio)[-_MAX_RATIOS:])
 
     def counted(self, estimated: int) -> int:
         """Convert an estimate to the server's expected count."""

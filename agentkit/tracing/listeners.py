@@ -14,7 +14,7 @@ from typing import Any, Protocol, Self, TypeGuard, TypeVar, cast
 
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision
-from agentkit.events import Event, Milestone, ResponseReceived, RunStatus, ToolCallFinished
+from agentkit.events import Event, ResponseReceived, RunStatus, StoredEvent, ToolCallFinished
 from agentkit.messages import Request, Response, ToolCall, ToolResult, VectorsAsked, VectorsMade
 from agentkit.redaction import redact
 
@@ -235,8 +235,8 @@ def outcome_of(event: Event) -> RunOutcome | None:
 
 
 def is_logged(event: Event) -> bool:
-    """Whether an event is logged: milestones and the end of a run, not streamed chunks."""
-    return isinstance(event, Milestone) or outcome_of(event) is not None or event.describe().severity != "debug"
+    """Whether an event is logged: stored events and the end of a run, not streamed chunks."""
+    return isinstance(event, StoredEvent) or outcome_of(event) is not None or event.describe().severity != "debug"
 
 
 _LOGGER = logging.getLogger("agentkit.tracing")

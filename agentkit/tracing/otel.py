@@ -176,7 +176,7 @@ class Spans:
             case events.HandedOff():
                 run.end_lead()
                 run.lead = self._child(run, f"{names.INVOKE_AGENT} {source.agent}", names.of_run(source))
-            case events.Milestone(is_span_event=True) if run.innermost.is_recording():
+            case events.StoredEvent(is_span_event=True) if run.innermost.is_recording():
                 shown = {
                     names.FIELDS.get(name, f"agentkit.{name}"): self._shown(value) if isinstance(value, str) else value
                     for name, value in event.describe().fields.items()

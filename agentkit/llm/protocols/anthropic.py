@@ -53,7 +53,7 @@ MAX_TOKENS = 16_000
 _MAX_TOKENS_WITH_THOUGHTS = 32_000
 """Default token limit with thinking, whose tokens count, too."""
 
-_LEAST_BUDGET_TOKENS = 1_024
+_MIN_BUDGET_TOKENS = 1_024
 _UNTHINKING = r"claude-(?:[23]|instant|\w+-4)|^(?!.*claude)"
 """Models that think only on request."""
 
@@ -128,7 +128,7 @@ def budgeted(body: dict[str, Any]) -> dict[str, Any]:
     most, thinking = body["max_tokens"], body["thinking"]
     if thinking["budget_tokens"] < most:
         return body
-    if most // 2 < _LEAST_BUDGET_TOKENS:
+    if most // 2 < _MIN_BUDGET_TOKENS:
         return {name: value for name, value in body.items() if name != "thinking"}
     return {**body, "thinking": {**thinking, "budget_tokens": most // 2}}
 

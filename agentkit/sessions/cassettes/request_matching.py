@@ -18,8 +18,8 @@ _KINDS = {Image: "image", File: "file"}
 _MARK_ENDS = "]"
 _ROOM = "max_tokens"
 _NOT_COUNTED = {"model", _ROOM}
-_MOST_DIFFERENT_LINES = 60
-_MOST_LINE_CHARS = 400
+_MAX_DIFFERENT_LINES = 60
+_MAX_LINE_CHARS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def difference(recorded: RequestKey | None, asked: RequestKey) -> str:
     """Render a diff from the recorded question to the one asked, at most 60 lines."""
     before = [] if recorded is None else split_lines(str(recorded))
     lines = [*unified_diff(before, split_lines(str(asked)), lineterm="", n=2)][2:]
-    shown = [line[:_MOST_LINE_CHARS] for line in lines if not line.startswith("@@")][:_MOST_DIFFERENT_LINES]
+    shown = [line[:_MAX_LINE_CHARS] for line in lines if not line.startswith("@@")][:_MAX_DIFFERENT_LINES]
     rest = len(lines) - len(shown) - sum(line.startswith("@@") for line in lines)
     return "\n".join([*shown, *([f"… {rest} more lines"] if rest > 0 else [])])
 

@@ -9,7 +9,7 @@ from agentkit.decisions import Decision
 from agentkit.errors import RateLimited, ReplayError
 from agentkit.events import Approved, RunStarted
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, UserMessage
-from agentkit.recording import PersonAsked, active, record_milestone, taped
+from agentkit.recording import PersonAsked, active, record_event, taped
 from agentkit.sessions.cassettes.playback import Player
 from agentkit.sessions.cassettes.recorder import Recorder
 from agentkit.usage import Charge
@@ -147,7 +147,7 @@ def test_requests_inside_a_tool_call_are_not_replayed(tmp_path):
     recorder.finish()
     player = Player(recorder.path)
     with active(player):
-        record_milestone("r", RunStarted("helper", "Hi."))
+        record_event("r", RunStarted("helper", "Hi."))
         assert taped(CALL, ask).content == "1"
     player.finish()
 

@@ -10,7 +10,7 @@ import pytest
 from agentkit.decisions import Decision
 from agentkit.events import Approved, ResponseReceived, RunStarted, ToolCallFinished
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, UserMessage
-from agentkit.recording import PersonAsked, active, record_milestone, taped
+from agentkit.recording import PersonAsked, active, record_event, taped
 from agentkit.sessions.cassettes.file import read_cassette
 from agentkit.sessions.cassettes.recorder import Recorder
 
@@ -31,38 +31,38 @@ def lines(path):
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()[1:]]
 
 
-def test_questions_and_milestones_are_written(recorder):
-    """Questions with their answers and milestones are recorded in order."""
+def test_questions_and_events_are_written(recorder):
+    """Questions with their answers and stored events are recorded in order."""
     with active(recorder):
-        record_milestone("r", RunStarted("helper", "Hi."))
+        record_event("r", RunStarted("helper", "Hi."))
         taped(REQUEST, lambda: RESPONSE)
         taped(PersonAsked(CALL, Decision("ask", "level", "Dear.")), lambda: Approved("c1", "once"))
         taped(CALL, lambda: RESULT)
     recorder.finish()
     _, (began, request, person, call) = read_cassette(recorder.path)
-    assert began.milestone == RunStarted("helper", "Hi.")
+    assert began.event == RunStarted("helper", "Hi.")
     assert [asking.answer for asking in (request, person, call)] == [RESPONSE, Approved("c1", "once"), RESULT]
     assert [asking.number for asking in (request, person, call)] == [1, 2, 3]
     assert request.at - request.seconds <= person.at <= call.at
     assert recorder.is_replaying is False
 
 
-def test_milestone_does_not_repeat_a_recorded_answer(recorder):
-    """A milestone refers to a recorded answer by number; a changed answer is written in full."""
+def test_event_does_not_repeat_a_recorded_answer(recorder):
+    """A stored event refers to a recorded answer by number; a changed answer is written in full."""
     changed = ToolResult("add", "ok", "1 [Note]")
     with active(recorder):
         for _ in range(2):
             taped(REQUEST, lambda: RESPONSE)
-        record_milestone("r", ResponseReceived(RESPONSE))
-        record_milestone("r", ResponseReceived(Response(AssistantMessage("Else."))))
+        record_event("r", ResponseReceived(RESPONSE))
+        record_event("r", ResponseReceived(Response(AssistantMessage("Else."))))
         taped(CALL, lambda: RESULT)
-        record_milestone("r", ToolCallFinished(CALL, RESULT))
+        record_event("r", ToolCallFinished(CALL, RESULT))
         taped(CALL, lambda: RESULT)
-        record_milestone("r", ToolCallFinished(CALL, changed))
+        record_event("r", ToolCallFinished(CALL, changed))
     recorder.finish()
     events = [line.get("of") for line in lines(recorder.path) if "event" in line]
     assert events == [2, None, 3, None]
-    assert [entry.milestone for entry in read_cassette(recorder.path)[1][2:4]] == [
+    assert [entry.event for entry in read_cassette(recorder.path)[1][2:4]] == [
         ResponseReceived(RESPONSE),
         ResponseReceived(Response(AssistantMessage("Else."))),
     ]
@@ -72,7 +72,7 @@ def test_lines_inside_a_tool_call_are_marked(recorder):
     """Lines recorded inside a tool call contain the call's number, and live answers are marked."""
 
     def ask():
-        record_milestone("inner", RunStarted("worker", "Go."))
+        record_event("inner", RunStarted("worker", "Go."))
         taped(REQUEST, lambda: RESPONSE)
         return RESULT
 
@@ -107,7 +107,7 @@ def test_nothing_is_recorded_after_finish(recorder):
     recorder.finish()
     with active(recorder):
         assert taped(CALL, lambda: RESULT) is RESULT
-        record_milestone("r", RunStarted("helper", "Hi."))
+        record_event("r", RunStarted("helper", "Hi."))
     recorder.finish(keep=False)
     assert lines(recorder.path) == []
 
