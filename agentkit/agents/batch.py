@@ -461,7 +461,7 @@ def _parts(agent: Runner) -> Iterator[tuple[str, Any]]:
     )
     yield "approve=", agent.approve
     yield "llm=", agent.llm
-    yield from ((f"The agent {lead.name!r}", lead) for lead in agent.handoff_targets.values())
+    yield from ((f"The agent {target.name!r}", target) for target in agent.handoff_targets.values())
 
 
 def _can_be_sent(part: object) -> bool:

@@ -124,7 +124,7 @@ class Budget:
     def seconds_left(self) -> float:
         """Seconds left for the run; infinite without a limit."""
         left = min(map(_own_seconds_left, self.chain()))
-        return self.clock.left(left) if isinstance(self.clock, Clock) and left < math.inf else left
+        return self.clock.seconds_left(left) if isinstance(self.clock, Clock) and left < math.inf else left
 
     @property
     def charged(self) -> Charge:
@@ -389,7 +389,7 @@ class ContextBudget:
         """Maximum length of an answer in a window learnt from a refusal; None before the first refusal."""
         return max(self.window.tokens // 4, 1) if self.is_learnt and self.window.tokens else None
 
-    def left(self, request: Request, llm: Callable[[], LLM]) -> int | None:
+    def available_tokens(self, request: Request, llm: Callable[[], LLM]) -> int | None:
         """Number of estimated tokens available for the messages; None if the window is unknown."""
         known = None
         if self.window.tokens is None:

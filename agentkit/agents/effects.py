@@ -27,7 +27,16 @@ from agentkit.events import Approved, Event, ResponseReceived, StoredEvent, Tool
 from agentkit.llm.client import LLM
 from agentkit.llm.pipeline import CANCELLATION, LEFT_USAGE, RequestCancellation, too_late
 from agentkit.messages import Request, Response, ToolCall, ToolResult
-from agentkit.recording import TAPE, Attempt, PersonAsked, active, ataped, attempted, is_replaying, taped
+from agentkit.recording import (
+    TAPE,
+    Attempt,
+    PersonAsked,
+    active,
+    arecord_or_replay,
+    is_replaying,
+    record_or_replay,
+    start_attempt,
+)
 from agentkit.safety.approval import NOBODY, SILENT, WORDS, Approval, ApprovalRequest, Approver, ApproverAnswer
 from agentkit.sessions.session import SessionRun
 from agentkit.tooling import execution
@@ -258,7 +267,7 @@ def _answer(question: Question, *, streaming: bool) -> Iterator[Event]:
         case AskModel():
             yield from _asked_whole(question, streaming=streaming)
         case AskPerson() if question.approve is not None or TAPE.get() is not None:
-            question.answer = taped(question.asked, partial(_approved, question, question.approve))
+            question.answer = record_or_replay(question.asked, partial(_approved, question, question.approve))
         case CallFunction(function, given, seconds_left):
             with question.asking():
                 question.answer = _called(partial(function, *given), seconds_left)
@@ -276,7 +285,7 @@ async def _aanswer(question: Question, *, streaming: bool) -> AsyncGenerator[Eve
                 async for event in events:
                     yield event
         case AskPerson() if question.approve is not None or TAPE.get() is not None:
-            question.answer = await ataped(question.asked, partial(_aapproved, question, question.approve))
+            question.answer = await arecord_or_replay(question.asked, partial(_aapproved, question, question.approve))
         case CallFunction(function, given, seconds_left):
             with question.asking():
                 question.answer = await _acalled(partial(function, *given), seconds_left)
@@ -313,7 +322,7 @@ async def _aasked_pieces(question: AskModel) -> AsyncGenerator[Event, None]:
 
 async def _aasked_whole(question: AskModel, *, streaming: bool) -> AsyncGenerator[Event, None]:
     """Async version of `_asked_whole`."""
-    with question.asking(), question.around(), attempted() as attempt:
+    with question.asking(), question.around(), start_attempt() as attempt:
         complete = asurrounded(question.layers, question.llm().acomplete)
         async with _abandoned(question.seconds_left, attempt):
             question.answer = await complete(question.request)
@@ -323,7 +332,7 @@ async def _aasked_whole(question: AskModel, *, streaming: bool) -> AsyncGenerato
 
 async def _astream_events(question: AskModel) -> AsyncGenerator[Event, None]:
     ends = time.monotonic() + question.seconds_left
-    with attempted() as attempt:
+    with start_attempt() as attempt:
         with _on(attempt):
             events = question.llm().astream(question.request)
         async with _closed(events):
@@ -394,7 +403,7 @@ def _use(judged: JudgedCall, question: UseTools) -> ToolCallFinished:
     EXPECTED.set(judged.expected)
     with question.around(judged):
         run = partial(_run, judged, question.timeout_seconds, budget)
-        result = run() if TAPE.get() is None else taped(judged.asked, run, _holds_an_agent, budget)
+        result = run() if TAPE.get() is None else record_or_replay(judged.asked, run, _holds_an_agent, budget)
         question.results[judged.call.id] = result
     return ToolCallFinished(judged.call, result)
 
@@ -510,7 +519,9 @@ async def _ause(judged: JudgedCall, question: UseTools, room: asyncio.Semaphore)
         EXPECTED.set(judged.expected)
         with question.around(judged):
             run = partial(_arun, judged, question.timeout_seconds, budget)
-            result = await (run() if TAPE.get() is None else ataped(judged.asked, run, _holds_an_agent, budget))
+            result = await (
+                run() if TAPE.get() is None else arecord_or_replay(judged.asked, run, _holds_an_agent, budget)
+            )
             question.results[judged.call.id] = result
     return ToolCallFinished(judged.call, result)
 
@@ -525,7 +536,7 @@ def _in_time_each(
         return
     came: queue.SimpleQueue[_Came[_Value]] = queue.SimpleQueue()
     cancellation = RequestCancellation(seconds_left)
-    with attempted() as attempt:
+    with start_attempt() as attempt:
         with _on(attempt):
             context = copy_context()
         context.run(CANCELLATION.set, cancellation)

@@ -414,7 +414,7 @@ class ModelRequester:
             yield from self.hosting.judge(hosted, plan, self.policy_context(), messages)
             specs = self.hosting.permitted(specs)
         request = Request(messages, instruction, specs, plan.answers.schema, self._settings())
-        left = plan.room.left(request, plan.llm)
+        left = plan.room.available_tokens(request, plan.llm)
         if left is not None:
             request = yield from self._fitted(request, left)
         if plan.room.window.edit is None:

@@ -227,22 +227,22 @@ def checked_listener(listener: _Value) -> _Value:
 
 def handoffs_from(agents: Iterable[HandoffTarget]) -> dict[str, HandoffTarget]:
     """Agents by name. Raises ConfigError for an invalid agent and for duplicate names."""
-    leads: dict[str, HandoffTarget] = {}
+    targets: dict[str, HandoffTarget] = {}
     for agent in checked_agents("handoffs", agents):
-        if agent.name in leads:
+        if agent.name in targets:
             raise ConfigError(f"Two handoff agents are named {agent.name!r}; give them distinct names.")
-        leads[agent.name] = agent
-    return leads
+        targets[agent.name] = agent
+    return targets
 
 
 def checked_agents(argument: str, agents: Iterable[HandoffTarget]) -> list[HandoffTarget]:
     """Validate a list of agents. Raises ConfigError."""
     if agents == ():
         return []
-    leads = list(agents) if isinstance(agents, _SEVERAL) else None
-    if leads is None or not all(isinstance(agent, HandoffTarget) for agent in leads):
+    targets = list(agents) if isinstance(agents, _SEVERAL) else None
+    if targets is None or not all(isinstance(agent, HandoffTarget) for agent in targets):
         raise ConfigError(f"{argument}= takes a list of agents. Got {agents!r:.200}.")
-    return leads
+    return targets
 
 
 def content_from(prompt: Prompt) -> Content:

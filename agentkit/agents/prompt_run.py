@@ -235,15 +235,17 @@ def rebuilt(
                 f"The answer stored in {session.name!r} does not match the agent's output type: {fault}"
             ) from fault
     record = agent.workspace.for_run(progress.record or None, label=agent.name, dry_run=agent.dry_run).begun_record
-    known = {"lead": ResumingAgent(agent, session), "record": record, "rules": rules}
+    known = {"last_agent": ResumingAgent(agent, session), "record": record, "rules": rules}
     return RunResult.of(progress, run, (), error or _error_of(progress), value=value, **known)
 
 
 def _rules(agent: Runner, name: str) -> AnswerValidator:
     """The answer rules of the agent of that name, which led last."""
-    lead = None if name in ("", agent.name) else find_agent(name, agent.handoff_targets)
+    target = None if name in ("", agent.name) else find_agent(name, agent.handoff_targets)
     return (
-        lead.answer_validator.or_type_of(agent.answer_validator) if isinstance(lead, Runner) else agent.answer_validator
+        target.answer_validator.or_type_of(agent.answer_validator)
+        if isinstance(target, Runner)
+        else agent.answer_validator
     )
 
 

@@ -88,8 +88,8 @@ class Resumption:
     @property
     def session(self) -> Any:
         """The session of the run, if it is not that of its agent and its result has it."""
-        lead = self.saved.lead if isinstance(self.saved, RunResult) else None
-        return getattr(lead, "session", None) if hasattr(lead, "agent") else None
+        agent = self.saved.last_agent if isinstance(self.saved, RunResult) else None
+        return getattr(agent, "session", None) if hasattr(agent, "agent") else None
 
     @property
     def rules(self) -> AnswerValidator | None:
@@ -113,7 +113,7 @@ class Resumption:
 
 
 _MAYBE_CALL = re.compile(r"[<\[]|\A\s*[{`]")
-_STAYS = ("lead", "context", "rules")
+_STAYS = ("last_agent", "context", "rules")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -145,7 +145,7 @@ class RunResult(Generic[T]):
     run_id: str = field(default="", repr=False)
     events: tuple[StoredEvent, ...] = field(default=(), repr=False, compare=False)
     history: tuple[Message, ...] = field(default=(), repr=False, compare=False)
-    lead: Any = field(default=None, repr=False, compare=False)
+    last_agent: Any = field(default=None, repr=False, compare=False)
     context: Any = field(default=None, repr=False, compare=False)
     rules: AnswerValidator | None = field(default=None, repr=False, compare=False)
 
@@ -169,7 +169,7 @@ class RunResult(Generic[T]):
         error: AgentKitError | None,
         **known: Any,
     ) -> RunResult[T]:
-        """Create the result from the run's state; `known` holds further fields: value, lead, record, context, rules."""
+        """Create the result from the run's state; `known` holds further fields: value, last_agent, record, …."""
         result = cls(
             status=progress.status or "interrupted",
             messages=progress.valid_messages(),
@@ -230,7 +230,7 @@ class RunResult(Generic[T]):
         Raises ConfigError for a misspelled name: a tool that neither the run has called nor the agent has.
         """
         called = {used.call.name for used in self.tool_calls}
-        known = called if self.lead is None else called.union(self.lead.tools.names)
+        known = called if self.last_agent is None else called.union(self.last_agent.tools.names)
         if tool not in known and (meant := closest(tool, sorted(known), _ALIKE)):
             raise ConfigError(f"No tool of this run is named {tool!r}. Did you mean {meant!r}?")
         return [used.result.value for used in self.tool_calls if used.call.name == tool and used.result.ok]
@@ -278,14 +278,16 @@ class RunResult(Generic[T]):
         `limits` and `max_iterations` apply to the rest of the run. Raises ConfigError for invalid answers, and
         SessionError if the run was resumed since.
         """
-        result: RunResult[T] = self._lead().run(self.resumption(answers, limits=limits, max_iterations=max_iterations))
+        result: RunResult[T] = self._resuming_agent().run(
+            self.resumption(answers, limits=limits, max_iterations=max_iterations)
+        )
         return result
 
     async def aresume(
         self, answers: Answers | None = None, *, limits: Limits | None = None, max_iterations: int | None = None
     ) -> RunResult[T]:
         """Async version of `resume`."""
-        result: RunResult[T] = await self._lead().arun(
+        result: RunResult[T] = await self._resuming_agent().arun(
             self.resumption(answers, limits=limits, max_iterations=max_iterations)
         )
         return result
@@ -324,10 +326,10 @@ class RunResult(Generic[T]):
                 raise RunError(f"The run waits for a person: {waiting} Continue with result.resume(answers).", self)
             return self
 
-    def _lead(self) -> Any:
-        if self.lead is None:
+    def _resuming_agent(self) -> Any:
+        if self.last_agent is None:
             raise RunError("This result has no reference to its agent. Use agent.resume(result).", self)
-        return self.lead
+        return self.last_agent
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,9 +118,9 @@ class ActiveRun:
         """The origin of the current events of the run."""
         loop = self._loop
         agent, name = loop.plan.agent, stored_name(self._session)
-        place = (loop.plan.lead, agent, name, loop.iteration)
+        place = (loop.plan.active_agent, agent, name, loop.iteration)
         if self._origin[0] != place:  # built once for all events of an iteration
-            described = getattr(loop.plan.lead, "description", None) or ""
+            described = getattr(loop.plan.active_agent, "description", None) or ""
             origin = Origin(loop.run.id, agent, self._parent, name, loop.iteration, description=described)
             self._origin = place, origin
         return self._origin[1]
@@ -636,8 +636,8 @@ class Runner(HandoffTarget):
             budget = Budget(
                 limits, lineage.budget, recording.clock(), max_iterations=task.max_iterations or self.max_iterations
             )
-            lead = self if task.session is self._session else ResumingAgent(self, task.session)
-            loop = RunLoop(plan, run, budget, lead)
+            target = self if task.session is self._session else ResumingAgent(self, task.session)
+            loop = RunLoop(plan, run, budget, target)
             if resumption is not None:
                 check_waiting(run.progress.steps.values(), loop.asking.policy_context())
             lineage.note(labels_of([*run.history, *run.progress.messages]))
@@ -760,10 +760,10 @@ def _leading_config(agent: Runner, progress: RunState, plan: RunConfig, known: S
     if name in ("", agent.name):
         return plan
     named = {each.name: each for each in known}
-    lead = find_agent(name, agent.handoff_targets) or find_agent(name, named)
-    if lead is None:
+    target = find_agent(name, agent.handoff_targets) or find_agent(name, named)
+    if target is None:
         raise unknown_agent(name, agent.name)
-    return lead.config_from(plan)
+    return target.config_from(plan)
 
 
 def _reopened(session: Session, resumption: Resumption) -> SessionRun:

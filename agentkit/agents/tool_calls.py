@@ -386,7 +386,7 @@ _UNANSWERED = "The person did not answer. Continue without an answer, or say wha
 
 @dataclass(slots=True)
 class ToolCallBatch:
-    """The tool calls of the newest response. After `use`, `limit` and `lead` hold what follows from them."""
+    """The tool calls of the newest response. After `use`, `limit` and `handoff` hold what follows from them."""
 
     plan: RunConfig
     policy_context: ToolPolicyContext
@@ -394,7 +394,7 @@ class ToolCallBatch:
     budget: Budget
     repeats: Repeats
     limit: LimitReached | None = None
-    lead: HandoffTarget | None = None
+    handoff: HandoffTarget | None = None
     within: str = ""
     """The tool that makes these calls; empty for calls of the model."""
 
@@ -575,22 +575,22 @@ class ToolCallBatch:
         """Act on the results once all are complete: hand off, or end the run with an answer."""
         for used in self.run.progress.results:
             if used.result.ok and used.result.lead:
-                self.lead = self._lead_of(used.result)
+                self.handoff = self._handoff_target(used.result)
             elif used.result.ok and getattr(self._tool(used.call.name), "ends_run", False):
                 whole = used.result.value  # the content is bounded, and can contain a note for the model
                 answer = whole if isinstance(whole, str) else used.result.whole or used.result.content
                 yield from tell(self.run, AnswerGiven(answer))
                 return
 
-    def _lead_of(self, result: ToolResult) -> HandoffTarget:
+    def _handoff_target(self, result: ToolResult) -> HandoffTarget:
         """The agent to hand off to. Raises ConfigError if it is unknown in this process."""
         if isinstance(result.value, HandoffTarget):
             return result.value
-        known = [*self.plan.lead.handoff_targets.values(), *self.plan.known]
-        lead = next((each for each in known if each.name == result.lead), None)
-        if lead is None:
+        known = [*self.plan.active_agent.handoff_targets.values(), *self.plan.known]
+        target = next((each for each in known if each.name == result.lead), None)
+        if target is None:
             raise unknown_agent(result.lead, self.plan.agent)
-        return lead
+        return target
 
 
 def messages_of(made: Sequence[MadeCall]) -> list[Message]:

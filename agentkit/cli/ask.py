@@ -186,9 +186,9 @@ class JSONLinesOutput(Recording):
         self._write, self._inner = write, inner
         self._write(json_line({"session": _SESSION_FORMAT, "name": name or "unnamed"}))
 
-    def asked(self, question: Question, /) -> OpenQuestion:
+    def open_question(self, question: Question, /) -> OpenQuestion:
         """Forward the question to the inner recorder, if any."""
-        return super().asked(question) if self._inner is None else self._inner.asked(question)
+        return super().open_question(question) if self._inner is None else self._inner.open_question(question)
 
     def record_event(self, run: str, event: StoredEvent, /) -> None:
         """Write a stored event, and forward it to the inner recorder."""

@@ -16,7 +16,7 @@ from agentkit._dataclass import dataclass
 from agentkit.agents.budget import RESUME_HINT, Budget
 from agentkit.agents.effects import Steps, adrive, drive
 from agentkit.agents.human_approval import without_waiting
-from agentkit.agents.run_config import LINEAGE, CallingTool, RunConfig, hearing
+from agentkit.agents.run_config import LINEAGE, CallingTool, RunConfig, collect_labels
 from agentkit.agents.tool_calls import Repeats, ToolCallBatch, messages_of
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, judge_call
 from agentkit.code_mode.signatures import described, functions_of, parameters_of
@@ -122,7 +122,7 @@ class ProgramCalls:
         if known is not None:
             return known
         if self._within is None:
-            with hearing() as found:
+            with collect_labels() as found:
                 result = self._judged(call).run()
             return self._reply(call, result, found)
         for _ in drive(self._used(self._within, call), streaming=False):
@@ -151,7 +151,7 @@ class ProgramCalls:
     async def _aused(self, call: ToolCall) -> tuple[ToolResult, Set[Label]]:
         """The result of a call, and the labels of what was read that the result does not carry."""
         if self._within is None:
-            with hearing() as found:
+            with collect_labels() as found:
                 return await self._judged(call).arun(), found
         async with aclosing(adrive(self._used(self._within, call), streaming=False)) as events:
             async for _ in events:

@@ -159,7 +159,7 @@ def joined(runs: Sequence[RunResult[Any]]) -> RunResult[Any]:
     if len(runs) == 1:
         return last
     whole = told_by(RunState.of(event for run in runs for event in run.events), last.run_id)
-    kept = ("value", "error", "record", "pending", "lead", "context")
+    kept = ("value", "error", "record", "pending", "last_agent", "context")
     return replace(whole, **{name: getattr(last, name) for name in kept})
 
 

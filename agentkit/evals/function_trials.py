@@ -116,13 +116,13 @@ class _RecordingListener(ScopedRecording):
         super().__init__(tape)
         self._heard = heard
 
-    def replayed(self, question: Question, account: Account | None = None, /) -> Answer | None:
-        answer = super().replayed(question, account)
+    def replay(self, question: Question, account: Account | None = None, /) -> Answer | None:
+        answer = super().replay(question, account)
         self._heard.take_answer(question, answer)
         return answer
 
-    def asked(self, question: Question, /) -> OpenQuestion:
-        return _ListenedQuestion(super().asked(question), question, self._heard)
+    def open_question(self, question: Question, /) -> OpenQuestion:
+        return _ListenedQuestion(super().open_question(question), question, self._heard)
 
     def record_event(self, run: str, event: StoredEvent, /) -> None:
         self._heard.take_event(run, event)
@@ -136,13 +136,13 @@ class _ListenedQuestion(OpenQuestion):
         super().__init__(_RecordingListener(asked.tape, heard))
         self._asked, self._question, self._heard = asked, question, heard
 
-    def heard(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool | None:
+    def record_answer(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool | None:
         self._heard.take_answer(self._question, answer)
-        return self._asked.heard(answer, is_live=is_live, charge=charge)
+        return self._asked.record_answer(answer, is_live=is_live, charge=charge)
 
-    def left(self, answer: Answer, /) -> None:
+    def record_partial(self, answer: Answer, /) -> None:
         self._heard.take_answer(self._question, answer)
-        self._asked.left(answer)
+        self._asked.record_partial(answer)
 
 
 def _part_of_one(run: list[StoredEvent], ids: set[str]) -> Iterator[StoredEvent]:

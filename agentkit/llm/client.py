@@ -23,7 +23,13 @@ from agentkit.llm.prompted_tools.adapter import PromptedToolsProvider, ToolCalli
 from agentkit.llm.protocols.chat_format import Rereading, typed_messages
 from agentkit.llm.request_settings import LIMITS, chosen, merged
 from agentkit.messages import Message, OutputSchema, Request, Response, ToolSpec, UserMessage, VectorsAsked, VectorsMade
-from agentkit.recording import ataped, ataped_stream, is_replaying, taped, taped_stream
+from agentkit.recording import (
+    arecord_or_replay,
+    arecord_or_replay_stream,
+    is_replaying,
+    record_or_replay,
+    record_or_replay_stream,
+)
 from agentkit.settings import Secret
 from agentkit.suggestions import refuse_made
 from agentkit.usage import Price, Tariff, is_number, is_whole
@@ -283,7 +289,7 @@ class LLM:
         """
         with short_traceback:
             request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
-            return taped(request, partial(self._provider.complete, self._sent(request, messages, settings)))
+            return record_or_replay(request, partial(self._provider.complete, self._sent(request, messages, settings)))
 
     async def acomplete(
         self,
@@ -296,7 +302,9 @@ class LLM:
         """Async version of `complete`."""
         with short_traceback:
             request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
-            return await ataped(request, partial(self._provider.acomplete, self._sent(request, messages, settings)))
+            return await arecord_or_replay(
+                request, partial(self._provider.acomplete, self._sent(request, messages, settings))
+            )
 
     def stream(
         self,
@@ -308,7 +316,7 @@ class LLM:
     ) -> Iterator[Event]:
         """Stream the response as TextDelta, ReasoningDelta and ToolCallDelta events; the last is ResponseReceived."""
         request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
-        return taped_stream(request, partial(self._provider.stream, self._sent(request, messages, settings)))
+        return record_or_replay_stream(request, partial(self._provider.stream, self._sent(request, messages, settings)))
 
     def astream(
         self,
@@ -320,7 +328,9 @@ class LLM:
     ) -> AsyncIterator[Event]:
         """Async version of `stream`."""
         request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
-        return ataped_stream(request, partial(self._provider.astream, self._sent(request, messages, settings)))
+        return arecord_or_replay_stream(
+            request, partial(self._provider.astream, self._sent(request, messages, settings))
+        )
 
     def prepare(self) -> None:
         """Load the HTTP client now instead of with the first request. Nothing is sent."""
@@ -448,7 +458,9 @@ class LLM:
 
         asked = self._vectors_asked(texts, dimensions, settings)
         with surrounded_embedding(asked, self.describe) as work:
-            made = work.made = taped(asked, lambda: _made(self._embedder().embed(asked.texts, asked.settings)))
+            made = work.made = record_or_replay(
+                asked, lambda: _made(self._embedder().embed(asked.texts, asked.settings))
+            )
         return _embeddings(made)
 
     async def aembed(self, texts: Iterable[str], *, dimensions: int | None = None, **settings: Any) -> Embeddings:
@@ -461,7 +473,7 @@ class LLM:
             return _made(await self._embedder().aembed(asked.texts, asked.settings))
 
         with surrounded_embedding(asked, self.describe) as work:
-            made = work.made = await ataped(asked, make)
+            made = work.made = await arecord_or_replay(asked, make)
         return _embeddings(made)
 
     def _vectors_asked(self, texts: Iterable[str], dimensions: int | None, settings: Mapping[str, Any]) -> VectorsAsked:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.options import check_rules
-from agentkit.agents.run_config import HandoffTarget, hearing
+from agentkit.agents.run_config import HandoffTarget, collect_labels
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, judge_call
 from agentkit.decisions import Label, SafetyLevel, Verdict
 from agentkit.errors import ConfigError, ToolError
@@ -185,7 +185,7 @@ class ToolServer:
         call = ToolCall(f"mcp-{next(self._numbers)}", name, json.dumps(arguments))
         judged = await self._approved(judge_call(call, self._bench, [*self._read]), ask)
         async with self._room:  # calls waiting for approval do not take up capacity
-            with hearing(**self._above()) as found:
+            with collect_labels(**self._above()) as found:
                 result = await judged.arun()
         result = replace(result, labels=result.labels | found)
         self._note(name, result.labels)

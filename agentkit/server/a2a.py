@@ -543,7 +543,7 @@ class _RemoteTask:
         progress = RunState.of(events)
         value = text if text or status == "done" else None
         run_id = json.dumps([self.context_id, self.task_id])
-        return RunResult[str].of(progress, run_id, (), self.error, value=value, lead=agent)
+        return RunResult[str].of(progress, run_id, (), self.error, value=value, last_agent=agent)
 
     def _enter_status(self, status: Any) -> None:
         from a2a.types import TaskState

@@ -300,15 +300,15 @@ class RunState:
     def _close(self) -> None:
         """Add the results of all calls, in call order. Only the first of several handoffs takes effect."""
         steps = self.steps.values()
-        lead = ""
+        receiver = ""
         for step in steps:
             if step.result is not None and step.result.lead:
-                if lead:
-                    error = _PASSED_OVER.format(lead, step.result.lead)
+                if receiver:
+                    error = _PASSED_OVER.format(receiver, step.result.lead)
                     content = failure_content(step.result.tool, error)
                     denied: dict[str, Any] = {"status": "denied", "value": None, "lead": ""}
                     step.result = replace(step.result, content=content, error=error, **denied)
-                lead = lead or step.result.lead
+                receiver = receiver or step.result.lead
         self.results = tuple(ToolCallFinished(step.call, step.result) for step in steps if step.result is not None)
         self.tool_calls += self.results
         self.messages += [_tool_message(step, self.agent) for step in steps]

@@ -60,7 +60,7 @@ class Player(Recording):
         self.divergence: ReplayError | None = None
         """The first question without a recorded answer, even if the program caught the error."""
 
-    def replayed(self, question: Question, account: Account | None = None, /) -> Answer | None:
+    def replay(self, question: Question, account: Account | None = None, /) -> Answer | None:
         """The recorded answer, or None for a live question.
 
         Raises ReplayError with a diff if no recorded question matches.
@@ -74,13 +74,13 @@ class Player(Recording):
             account.charge(asking.charge)
         return asking.answer
 
-    def asked(self, question: Question, /) -> OpenQuestion:
+    def open_question(self, question: Question, /) -> OpenQuestion:
         """Open a live question; the questions asked within it form a separate scope."""
         with self._lock:
             _, number = self._asked_again.pop(id(question), (question, 0))
         return OpenQuestion(ScopedRecording(self, str(number)))
 
-    def watch(self, part: str = "", /) -> Clock:
+    def new_clock(self, part: str = "", /) -> Clock:
         """Return a clock that expires where it expired in the recording."""
         with self._lock:
             self._watches[part] += 1
@@ -160,7 +160,7 @@ class _ReplayedClock(Clock):
         super().__init__(player.now)
         self._up, self._readings = up, 0
 
-    def left(self, _seconds: float, /) -> float:
+    def seconds_left(self, _seconds: float, /) -> float:
         self._readings += 1
         return math.inf if self._up is None or self._readings < self._up else 0.0
 

@@ -47,7 +47,7 @@ class _Notes:
             self._questions += 1
             return self._questions
 
-    def watch(self, part: str) -> Clock:
+    def new_clock(self, part: str) -> Clock:
         """Return the next clock of a part of the program."""
         with self._lock:
             self._watches[part] += 1
@@ -98,7 +98,7 @@ class _RecordedQuestion(OpenQuestion):
         self._unheard = [True]
         super().__init__(_Part(notes, self._number))
 
-    def heard(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool:
+    def record_answer(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool:
         """Record question and answer once; return whether this call did so."""
         try:
             self._unheard.pop()  # atomic: succeeds once across threads
@@ -123,7 +123,7 @@ class _Part(Recording):
     def __init__(self, notes: _Notes, number: int) -> None:
         self._notes, self._number = notes, number
 
-    def asked(self, question: Question, /) -> OpenQuestion:
+    def open_question(self, question: Question, /) -> OpenQuestion:
         """Open a question nested in this one."""
         return _RecordedQuestion(self._notes, question, self._number)
 
@@ -131,12 +131,12 @@ class _Part(Recording):
         """Record a stored event of a run."""
         self._notes.tell(run, event, self._number)
 
-    def watch(self, part: str = "", /) -> Clock:
+    def new_clock(self, part: str = "", /) -> Clock:
         """Return a clock whose expiry is recorded.
 
         Within a question, a replay uses it only if that question is executed again.
         """
-        return self._notes.watch(f"{self._number}/{part}" if self._number else part)
+        return self._notes.new_clock(f"{self._number}/{part}" if self._number else part)
 
 
 class Recorder(_Part):
@@ -166,7 +166,7 @@ class _Noting(Clock):
         self._notes, self._name = notes, name
         self._readings, self._is_up = 0, False
 
-    def left(self, seconds: float, /) -> float:
+    def seconds_left(self, seconds: float, /) -> float:
         self._readings += 1
         if seconds <= 0 and not self._is_up:
             self._is_up = True
