@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict
 from agentkit.event_rendering import (
-    answer_in,
     content_text,
     conversation_text,
     count_text,
+    main_text,
     plan_text,
     seconds_text,
     tokens_text,
@@ -51,7 +51,7 @@ class EventDescription:
     call: ToolCall | None = None
 
 
-_UNLOGGED = EventDescription(severity="debug")
+_DEBUG_ONLY = EventDescription(severity="debug")
 
 
 class Event:
@@ -61,7 +61,7 @@ class Event:
 
     def describe(self) -> EventDescription:
         """Return how the event is displayed and logged."""
-        return _UNLOGGED
+        return _DEBUG_ONLY
 
 
 class StoredEvent(Event):
@@ -279,7 +279,7 @@ class ToolCallStarted(StoredEvent):
             _SEVERITIES[decision.verdict],
             f"{decision.verdict}, by {decision.rule}",
             fields={
-                **_named(self.call),
+                **_call_fields(self.call),
                 "verdict": decision.verdict,
                 "rule": decision.rule,
                 "arguments_chars": len(arguments),
@@ -304,11 +304,11 @@ class ToolCallFinished(StoredEvent):
         spent = [tokens_text(result.usage)] if result.usage.requests else []
         return EventDescription(
             f"{result.status} in {seconds_text(result.seconds)}",
-            result.error or plan_text(self.call) or answer_in(result),
+            result.error or plan_text(self.call) or main_text(result),
             "info" if result.ok or result.status == "waiting" else "error",
             figures=tuple(spent),
             fields={
-                **_named(self.call),
+                **_call_fields(self.call),
                 "status": result.status,
                 "seconds": round(result.seconds, 6),
                 "result_chars": len(result.content),
@@ -366,7 +366,7 @@ class ToolCallPostponed(StoredEvent):
             "waits for approval" if self.decision is not None or self.inner is not None else "waits for an answer",
             self.question,
             "warning",
-            fields=_named(self.call),
+            fields=_call_fields(self.call),
             content={"question": self.question},
             call=self.call,
         )
@@ -469,12 +469,12 @@ class FunctionStarted(StoredEvent):
 
     def describe(self) -> EventDescription:
         """Return how the event is displayed and logged."""
-        given = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
+        arguments = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
         return EventDescription(
             f"Durable function {self.function}",
-            given,
+            arguments,
             fields={"function": self.function, "version": self.version},
-            content={"arguments": given},
+            content={"arguments": arguments},
         )
 
 
@@ -558,7 +558,7 @@ STORED_EVENTS: Mapping[str, type[StoredEvent]] = {
 _SEVERITIES: Mapping[Verdict, Severity] = {Verdict.ALLOW: "info", Verdict.ASK: "warning", Verdict.DENY: "error"}
 
 
-def _named(call: ToolCall) -> Mapping[str, str]:
+def _call_fields(call: ToolCall) -> Mapping[str, str]:
     return {"tool": call.name, "call": call.id}
 
 
@@ -580,7 +580,7 @@ if not TYPE_CHECKING:  # a type checker would accept every name
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def deltas_of(response: Response) -> Iterator[Event]:
+def response_deltas(response: Response) -> Iterator[Event]:
     """Convert a complete response to the delta events of a stream."""
     if response.message.reasoning:
         yield ReasoningDelta(response.message.reasoning)
@@ -590,7 +590,7 @@ def deltas_of(response: Response) -> Iterator[Event]:
         yield ToolCallDelta(index, call.name, call.arguments)
 
 
-def streamed(response: Response) -> Iterator[Event]:
+def response_events(response: Response) -> Iterator[Event]:
     """Convert a complete response to the events of a stream: deltas, then the response itself."""
-    yield from deltas_of(response)
+    yield from response_deltas(response)
     yield ResponseReceived(response)

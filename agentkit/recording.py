@@ -16,8 +16,8 @@ from typing import Any, Protocol, TypeVar, cast
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision
 from agentkit.errors import ModelError
-from agentkit.events import Approved, Event, ResponseReceived, StoredEvent, TextDelta, streamed
-from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, VectorsAsked, VectorsMade
+from agentkit.events import Approved, Event, ResponseReceived, StoredEvent, TextDelta, response_events
+from agentkit.messages import AssistantMessage, EmbeddingAnswer, EmbeddingQuery, Request, Response, ToolCall, ToolResult
 from agentkit.usage import Charge
 
 
@@ -29,13 +29,13 @@ class PersonAsked:
     decision: Decision
 
 
-Question = Request | ToolCall | PersonAsked | VectorsAsked
+Question = Request | ToolCall | PersonAsked | EmbeddingQuery
 """A query to the outside world: a model, a tool or a person."""
 
-Answer = Response | ModelError | ToolResult | Approved | VectorsMade
+Answer = Response | ModelError | ToolResult | Approved | EmbeddingAnswer
 """The result of a query. A ModelError was raised, and is raised again on replay."""
 
-_Answer = TypeVar("_Answer", bound=Response | ToolResult | Approved | VectorsMade)
+_Answer = TypeVar("_Answer", bound=Response | ToolResult | Approved | EmbeddingAnswer)
 
 
 class Account(Protocol):
@@ -323,7 +323,7 @@ def arecord_or_replay_stream(request: Request, ask: Callable[[], AsyncIterator[E
 def _stream(tape: Recording, request: Request, ask: Callable[[], Iterator[Event]]) -> Generator[Event, None, None]:
     known = tape.replay(request)
     if known is not None:
-        yield from streamed(_return_or_raise(known))
+        yield from response_events(_return_or_raise(known))
         return
     stream = _StreamRecorder(tape.open_question(request))
     events = ask()
@@ -345,7 +345,7 @@ async def _astream(
 ) -> AsyncGenerator[Event, None]:
     known = tape.replay(request)
     if known is not None:
-        for event in streamed(_return_or_raise(known)):
+        for event in response_events(_return_or_raise(known)):
             yield event
         return
     stream = _StreamRecorder(tape.open_question(request))

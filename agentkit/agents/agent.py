@@ -136,10 +136,10 @@ class MapMixin(Runner, Generic[T]):
     ) -> BatchRun:
         unknown = options.keys() - MapOptions.__annotations__.keys()
         if unknown:
-            from agentkit.suggestions import arguments_of, refuse
+            from agentkit.suggestions import arguments_of, raise_unknown_argument
 
             accepted = (*arguments_of(MapMixin.map), *MapOptions.__annotations__)
-            refuse(f"Agent.{function}", unknown, accepted)
+            raise_unknown_argument(f"Agent.{function}", unknown, accepted)
         from agentkit.agents.batch import BatchRun
 
         answers = None

@@ -18,7 +18,7 @@ from agentkit._dataclass import dataclass
 from agentkit.agents.options import checked_optional
 from agentkit.decisions import Label, SafetyLevel
 from agentkit.errors import ConfigError
-from agentkit.event_rendering import suggestion, visible
+from agentkit.event_rendering import escape_invisible, suggestion
 from agentkit.messages import AssistantMessage, ToolSpec, arguments_of
 from agentkit.text_encoding import split_lines
 from agentkit.tooling.arguments import read_arguments
@@ -203,8 +203,8 @@ def _refuse_invisible(lines: _Lines, places: Iterable[int]) -> None:
     """Raise ConfigError for a setting with invisible characters, or with characters that end a line elsewhere."""
     for index in places:
         text = lines.texts[index].translate(_JOINERS)
-        if visible(text) != text:
-            lines.fail(index, f"It contains invisible characters: {visible(text):.200} Delete them.")
+        if escape_invisible(text) != text:
+            lines.fail(index, f"It contains invisible characters: {escape_invisible(text):.200} Delete them.")
 
 
 def _top(lines: _Lines) -> tuple[int, int, bool]:

@@ -443,7 +443,7 @@ class DurableRun(FunctionRun):
             raise _Pause
 
     def keep(self, event: StoredEvent) -> None:
-        """Store a stored event."""
+        """Store an event."""
         self._store.append(self.session.name, entries_of_run(self._identity, [event]))
 
     def record(self, step: StepRecorded) -> None:

@@ -23,7 +23,7 @@ from agentkit.agents.guardrails import Middleware, asurrounded, surrounded
 from agentkit.agents.run_config import LINEAGE, HandoffCall, HandoffTarget, ParentRun
 from agentkit.agents.tool_policy import JudgedCall, recorded
 from agentkit.errors import Cancelled, ReplayError, ToolTimeout
-from agentkit.events import Approved, Event, ResponseReceived, StoredEvent, ToolCallFinished, deltas_of
+from agentkit.events import Approved, Event, ResponseReceived, StoredEvent, ToolCallFinished, response_deltas
 from agentkit.llm.client import LLM
 from agentkit.llm.pipeline import CANCELLATION, LEFT_USAGE, RequestCancellation, too_late
 from agentkit.messages import Request, Response, ToolCall, ToolResult
@@ -305,7 +305,7 @@ def _asked_whole(question: AskModel, *, streaming: bool) -> Iterator[Event]:
             question.answer = ask()
         else:  # None if a guardrail refuses first
             question.answer = next(iter([*_in_time_each(lambda: iter([ask()]), seconds_left, guards)]), None)
-    return deltas_of(question.answer) if streaming and isinstance(question.answer, Response) else iter(())
+    return response_deltas(question.answer) if streaming and isinstance(question.answer, Response) else iter(())
 
 
 async def _aasked_pieces(question: AskModel) -> AsyncGenerator[Event, None]:
@@ -326,7 +326,7 @@ async def _aasked_whole(question: AskModel, *, streaming: bool) -> AsyncGenerato
         complete = asurrounded(question.layers, question.llm().acomplete)
         async with _abandoned(question.seconds_left, attempt):
             question.answer = await complete(question.request)
-    for event in deltas_of(question.answer) if streaming and isinstance(question.answer, Response) else ():
+    for event in response_deltas(question.answer) if streaming and isinstance(question.answer, Response) else ():
         yield event
 
 

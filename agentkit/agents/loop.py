@@ -37,7 +37,7 @@ from agentkit.llm.client import ANSWER_CUT
 from agentkit.messages import Content, Response
 from agentkit.safety.approval import Grants
 from agentkit.sessions.session import SessionRun
-from agentkit.text_encoding import sentence
+from agentkit.text_encoding import as_sentence
 
 
 def judged_by(guardrail: Guardrail, value: Any, budget: Budget) -> Generator[CallFunction, None, Any]:
@@ -271,7 +271,8 @@ class RunLoop:
         else:
             self.was_done = False
             yield from tell(
-                self.run, AnswerRefused(f"This answer cannot be used. {sentence(str(refusal))} Answer again, in full.")
+                self.run,
+                AnswerRefused(f"This answer cannot be used. {as_sentence(str(refusal))} Answer again, in full."),
             )
 
     def _refused(self, refusal: Exception) -> RunError:

@@ -222,7 +222,7 @@ class RunResult(Generic[T]):
         """The answer as text, other values as JSON; empty without an answer."""
         if self.value is None and self.status != "done":
             return ""
-        return (self.rules or AnswerValidator.of_agent(type(self.value), ())).read(self.value)
+        return (self.rules or AnswerValidator.with_agent(type(self.value), ())).read(self.value)
 
     def values(self, tool: str) -> list[Any]:
         """The return values of the successful calls of a tool in this run, in order.

@@ -150,7 +150,7 @@ def _content_without_notes(result: ToolResult) -> str:
     said, _, note = result.content.rpartition(_NOTE)
     is_ours = note == f"{_AGAIN}.]" or note.startswith(_EDITED)
     told = result.whole if result.whole is not None else said if is_ours else result.content
-    return f"{told}{_digest(result.beside)}" if result.beside else told
+    return f"{told}{_digest(result.attachments)}" if result.attachments else told
 
 
 def _digest(shown: Sequence[Image | File]) -> str:

@@ -21,7 +21,7 @@ from agentkit._dataclass import dataclass
 from agentkit.agents.guardrails import Middleware, asurrounded, surrounded
 from agentkit.decisions import MAX_EVIDENCE_CHARS, Decision, Label, SafetyLevel, Verdict, strictest
 from agentkit.errors import AgentKitError, ToolError, UnknownTool
-from agentkit.event_rendering import visible
+from agentkit.event_rendering import escape_invisible
 from agentkit.events import StoredEvent
 from agentkit.messages import MadeCall, Message, Pause, ToolCall, ToolResult
 from agentkit.safety.approval import Grants
@@ -78,7 +78,7 @@ def lapse(decision: Decision, bound: Mapping[str, str], diff: Callable[[], str])
     changed = [path for path, was in bound.items() if _now(path, was, diff) != was]
     if not changed:
         return None
-    names = ", ".join(repr(visible(path)) for path in changed[:_MAX_NAMED])
+    names = ", ".join(repr(escape_invisible(path)) for path in changed[:_MAX_NAMED])
     more = f" and {len(changed) - _MAX_NAMED:,} more" if len(changed) > _MAX_NAMED else ""
     reason = f"The call was not run: {names}{more} changed after the approval was requested."
     return Decision(Verdict.DENY, "approval-lapsed", reason, decision.evidence, _REMEDY, decision.level)

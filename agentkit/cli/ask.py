@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from agentkit.agents.result import Resumption
     from agentkit.cli.ask_options import AskOptions
     from agentkit.llm.client import LLM
-    from agentkit.messages import Content, Missed
+    from agentkit.messages import Content, FailedModel
     from agentkit.sessions.cassettes.recorder import Recorder
     from agentkit.tooling.output_types import OutputType
 
@@ -161,7 +161,7 @@ class Screen:
             self._is_at_line_start = text.endswith("\n")  # set first: an interrupt can arrive during the write
             click.echo(text, nl=False)
 
-    def _tell_missed(self, missed: Sequence[Missed]) -> None:
+    def _tell_missed(self, missed: Sequence[FailedModel]) -> None:
         for each in missed:
             if each.was_asked:  # report a model when it fails, not again at each later request that skips it
                 self.end_line()
@@ -225,9 +225,9 @@ class Output:
 def closing_line(result: RunResult[str], llm: LLM, seconds: float, session: str) -> str:
     """Model, tokens, cost and duration of a run, and its session."""
     from agentkit.event_rendering import seconds_text, tokens_text
-    from agentkit.usage import shown_cost
+    from agentkit.usage import format_cost
 
-    cost = shown_cost(result.cost)
+    cost = format_cost(result.cost)
     parts = [_who_answered(result, llm), tokens_text(result.usage), f"cost {cost}", seconds_text(seconds)]
     return " · ".join([*parts, f"session {session}"] if session else parts)
 

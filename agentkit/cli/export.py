@@ -12,7 +12,7 @@ from agentkit.cli.display import call_line
 from agentkit.cli.terminal import clean
 from agentkit.decisions import Decision
 from agentkit.errors import SessionError
-from agentkit.event_rendering import arguments_in, content_text, count_text, seconds_text, tokens_text
+from agentkit.event_rendering import content_text, count_text, parse_arguments, seconds_text, tokens_text
 from agentkit.events import (
     AnswerAmended,
     AnswerGiven,
@@ -136,7 +136,7 @@ def _call(story: CallStory) -> Iterator[Markup]:
     decision = story.judgment
     verdict = _verdict(decision, story) if decision is not None else None
     yield element("h3", element("code", story.call.name), verdict, element("small", seconds_text(story.seconds)))
-    named = arguments_in(story.call.arguments)
+    named = parse_arguments(story.call.arguments)
     if isinstance(named, str):
         yield element("pre", named)
     elif named:
@@ -196,9 +196,9 @@ def summary_line(summary: SessionSummary, width: int) -> str:
 def money(usage: Usage) -> str:
     """The cost of the usage, or that it is unknown."""
     from agentkit.llm.pricing import cost_of
-    from agentkit.usage import shown_cost
+    from agentkit.usage import format_cost
 
-    return shown_cost(cost_of(usage))
+    return format_cost(cost_of(usage))
 
 
 def kind_of(header: Mapping[str, Any]) -> str:

@@ -45,7 +45,7 @@ from agentkit.sandbox.rpc_guest import MAX_BYTES
 from agentkit.sandbox.watchdog import Cancellation, ProcessLimits, run_cancellable
 from agentkit.sessions.session import Session, SessionRun
 from agentkit.sessions.state import RunState
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 from agentkit.tooling.results import failure, rendered
 from agentkit.tooling.run_context import CONTEXT, NO_RUN
 from agentkit.tooling.tool import Tool
@@ -327,7 +327,7 @@ def program_tool(
     Raises ConfigError for an invalid tool, an empty list, another tool that runs programs, and two tools with the same
     name in Python.
     """
-    refuse_made(program_tool, unknown)
+    check_unknown_arguments(program_tool, unknown)
     check_isolation(sandbox)
     given: object = limits
     if not isinstance(given, ProcessLimits):

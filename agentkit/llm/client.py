@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Never, Self, TypeVar, cast, get_args, ove
 from typing import Protocol as TypingProtocol
 
 from agentkit import settings as config
-from agentkit.content import File, Image, worded
+from agentkit.content import File, Image, load_part
 from agentkit.errors import BadResponse, ConfigError, NoProvider, short_traceback
 from agentkit.events import Event
 from agentkit.llm import pipeline
@@ -22,7 +22,16 @@ from agentkit.llm.pricing import tariff_of
 from agentkit.llm.prompted_tools.adapter import PromptedToolsProvider, ToolCalling
 from agentkit.llm.protocols.chat_format import Rereading, typed_messages
 from agentkit.llm.request_settings import LIMITS, chosen, merged
-from agentkit.messages import Message, OutputSchema, Request, Response, ToolSpec, UserMessage, VectorsAsked, VectorsMade
+from agentkit.messages import (
+    EmbeddingAnswer,
+    EmbeddingQuery,
+    Message,
+    OutputSchema,
+    Request,
+    Response,
+    ToolSpec,
+    UserMessage,
+)
 from agentkit.recording import (
     arecord_or_replay,
     arecord_or_replay_stream,
@@ -31,7 +40,7 @@ from agentkit.recording import (
     record_or_replay_stream,
 )
 from agentkit.settings import Secret
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 from agentkit.usage import Price, Tariff, is_number, is_whole
 
 if TYPE_CHECKING:
@@ -69,7 +78,7 @@ def _extraction_of(
     if not is_whole(retries, 0):
         raise ConfigError(f"retries= takes a whole number, 0 or more. Got {retries!r:.200}.")
     output: OutputType[Any] = OutputType.of(output_type)
-    content = text if isinstance(text, str) else tuple(map(worded, text))
+    content = text if isinstance(text, str) else tuple(map(load_part, text))
     order = f"{_ORDER}\n\n{instruction}" if instruction else _ORDER
     chosen = {name: value for name, value in settings.items() if value is not None}
     request = Request([UserMessage(content)], order, output_schema=output.schema, settings=chosen)
@@ -114,11 +123,11 @@ _OF_ANSWERS = frozenset({"temperature", "max_tokens", "reasoning_effort"})
 """Settings with their own `LLM` arguments that control text generation and are not sent with embedding requests."""
 
 
-def _made(embeddings: Embeddings) -> VectorsMade:
-    return VectorsMade(embeddings, embeddings.model, embeddings.usage)
+def _made(embeddings: Embeddings) -> EmbeddingAnswer:
+    return EmbeddingAnswer(embeddings, embeddings.model, embeddings.usage)
 
 
-def _embeddings(made: VectorsMade) -> Embeddings:
+def _embeddings(made: EmbeddingAnswer) -> Embeddings:
     from agentkit.llm.embeddings import Embeddings
 
     return Embeddings(made.vectors, made.model, made.usage)
@@ -239,7 +248,7 @@ class LLM:
         fallback: LLM | str | Sequence[LLM | str] | None = None,
         **unknown: Never,
     ) -> None:
-        refuse_made(LLM, unknown)
+        check_unknown_arguments(LLM, unknown)
         model, behind = parted(stripped(model))
         self._settings = _merged_settings(settings or {}, temperature, max_tokens, reasoning_effort)
         self._timeout_seconds, self._max_retries = _checked_limits(timeout_seconds, max_retries)
@@ -469,18 +478,20 @@ class LLM:
 
         asked = self._vectors_asked(texts, dimensions, settings)
 
-        async def make() -> VectorsMade:
+        async def make() -> EmbeddingAnswer:
             return _made(await self._embedder().aembed(asked.texts, asked.settings))
 
         with surrounded_embedding(asked, self.describe) as work:
             made = work.made = await arecord_or_replay(asked, make)
         return _embeddings(made)
 
-    def _vectors_asked(self, texts: Iterable[str], dimensions: int | None, settings: Mapping[str, Any]) -> VectorsAsked:
+    def _vectors_asked(
+        self, texts: Iterable[str], dimensions: int | None, settings: Mapping[str, Any]
+    ) -> EmbeddingQuery:
         from agentkit.llm.embeddings import checked, checked_settings
 
         own = {name: value for name, value in self._settings.items() if name not in _OF_ANSWERS}
-        return VectorsAsked(tuple(checked(texts)), checked_settings(dimensions, {**own, **settings}))
+        return EmbeddingQuery(tuple(checked(texts)), checked_settings(dimensions, {**own, **settings}))
 
     def _embedder(self) -> EmbeddingProvider:
         """The provider's embedding interface. Raises ConfigError if it lacks one, or if the LLM has fallbacks."""
@@ -635,14 +646,14 @@ class LLM:
         endpoint = self._endpoint
         if not endpoint.base_url:
             return [endpoint.model]
-        from agentkit.event_rendering import json_value
+        from agentkit.event_rendering import parse_json
         from agentkit.llm.http.transport import Transport
         from agentkit.llm.pipeline import run
         from agentkit.llm.protocols import wire_named
 
         transport = Transport(endpoint, self._timeout_seconds, self._max_retries, wire_named(endpoint.protocol))
         try:
-            answer = json_value(run(transport.request("/models", b"", transport.retries())).text)
+            answer = parse_json(run(transport.request("/models", b"", transport.retries())).text)
         finally:
             transport.close()
         rows = answer.get("data") if isinstance(answer, dict) else None

@@ -254,7 +254,7 @@ def embedding_steps(
         check_lengths(made, settings.get("dimensions"))
         made.model = answer.model or made.model
         charged = tariff.of_request(answer.model, answer.usage.input_tokens)
-        made.usage += answer.usage.under(charged) + unreported(unanswered, charged)
+        made.usage += answer.usage.with_tariff(charged) + unreported(unanswered, charged)
     limits.max_texts = max_texts
     return made
 

@@ -19,7 +19,7 @@ from agentkit._version import __version__
 from agentkit.agents.agent import PARAGRAPH, Agent, AgentTool
 from agentkit.agents.result import Pending, Resumption, RunFinished, RunResult, pending_of, result_in
 from agentkit.agents.run_config import LINEAGE, PausingTool, name_for_tool
-from agentkit.content import File, Image, part_of
+from agentkit.content import File, Image, read_part
 from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import AgentKitError, ConfigError, MissingExtra, RunError
 from agentkit.events import Event, ResponseReceived, RunEnded, RunStarted, StoredEvent, TextDelta, ToolCallPostponed
@@ -264,7 +264,7 @@ def _part(part: Part) -> str | Image | File:
     kind = part.WhichOneof("content")
     try:
         if kind == "raw":
-            return part_of(part.raw)
+            return read_part(part.raw)
         if kind == "url" and part.url.lower().startswith(("https://", "http://")):
             return Image(part.url) if part.media_type.startswith("image/") else File(part.url)
     except (ValueError, OSError) as error:

@@ -45,7 +45,7 @@ _TAGS: Mapping[type, tuple[str, str]] = {
 _CLASSES = frozenset(
     (
         *(*_TAGS, Decision, Usage, Tariff, Price, content.Image, messages.ToolCall, messages.MadeCall, messages.Pause),
-        *(messages.ToolResult, messages.HostedUse, messages.Response, messages.Missed),
+        *(messages.ToolResult, messages.HostedUse, messages.Response, messages.FailedModel),
     )
 )
 _LEFT_OUT = {messages.Response: {"raw"}, messages.ToolResult: {"value", "records"}}

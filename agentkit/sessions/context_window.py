@@ -12,7 +12,15 @@ from itertools import pairwise
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import content_text, plan_text
-from agentkit.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage, reading_call
+from agentkit.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    read_more_call,
+)
 from agentkit.sessions.state import fault_in
 from agentkit.sessions.token_estimates import Estimates, tokens_in
 from agentkit.usage import is_whole
@@ -222,7 +230,11 @@ class Truncation:
     def shorten(self, place: int, chars: int, *, with_handles: bool) -> None:
         """Cut a tool result to head and tail without pictures and files, if that saves tokens."""
         message, now = self.messages[place], self._left[place]
-        if isinstance(message, ToolMessage) and now is not None and (len(message.content) > chars or message.beside):
+        if (
+            isinstance(message, ToolMessage)
+            and now is not None
+            and (len(message.content) > chars or message.attachments)
+        ):
             make = partial(_shortened, message, chars, with_handles=with_handles)
             shorter = self._estimates.made(message, (chars, with_handles), make)
             gain = self._estimates.of(now) - self._estimates.of(shorter)
@@ -279,12 +291,12 @@ def with_text(message: Message, before: str = "", after: str = "") -> Message:
 
 def _shortened(message: ToolMessage, chars: int, *, with_handles: bool) -> ToolMessage:
     """Cut a result to `chars` characters: head and tail, 80 to 20, around a note about the omitted part."""
-    if message.beside:
+    if message.attachments:
         message = replace(message, content=f"{message.content}{_NOT_SHOWN}", images=(), files=())
     content = message.content
     if len(content) <= chars:
         return message
-    reading = f"; {reading_call(message.call_id)} reads the whole" if with_handles else ""
+    reading = f"; {read_more_call(message.call_id)} reads the whole" if with_handles else ""
     note = f"\n[… {len(content) - chars:,} of {len(content):,} characters left out{reading} …]\n"
     room = max(chars - len(note), 0)
     tail = room // 5

@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 
-from agentkit.atomic_write import usable
+from agentkit.atomic_write import validate_path
 from agentkit.errors import SessionError
 from agentkit.event_rendering import count_text
 from agentkit.events import Approved, HistoryGiven, ResponseReceived, RunEnded, StoredEvent
 from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agentkit.portable_files import CLOEXEC
-from agentkit.redaction import redact, redact_data, written_redactor
+from agentkit.redaction import redact, redact_data, stored_text_redactor
 from agentkit.sessions.codec import Data, decode_entry, decode_message, encode_entry, encode_part, from_line, to_line
 from agentkit.sessions.state import RunState, fault_in, with_distinct_calls
 from agentkit.sessions.store import SessionEntry
@@ -118,10 +118,10 @@ def write_export(file: str | PathLike[str], name: str, entries: Sequence[Session
     """
     path = Path(file)
     header = to_line({"session": FORMAT, "name": name, "entries": len(entries)})
-    clean = written_redactor()
+    clean = stored_text_redactor()
     lines = [header, *(to_line(redact_data(encode_entry(entry), clean)) for entry in entries)]
     try:
-        descriptor = os.open(usable(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC, 0o600)
+        descriptor = os.open(validate_path(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC, 0o600)
     except FileExistsError:
         raise SessionError(f"The file {str(path)!r} already exists. Choose another name.") from None
     except OSError as error:
@@ -143,7 +143,7 @@ def read_export(file: str | PathLike[str]) -> tuple[str, list[SessionEntry]]:
     """
     path = Path(file)
     try:
-        lines = usable(path).read_bytes().removesuffix(b"\n").split(b"\n")
+        lines = validate_path(path).read_bytes().removesuffix(b"\n").split(b"\n")
     except OSError as error:
         raise SessionError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
     header = _header(path, lines)

@@ -96,7 +96,7 @@ class SessionRun:
         return (self._session.conversation.wholes.get(call_id) if call_id in self._earlier_calls else None) or shown
 
     def keep(self, event: StoredEvent) -> None:
-        """Store a stored event; after this returns, it survives the process.
+        """Store an event; after this returns, it survives the process.
 
         Raises SessionError if that fails, and on each later call, so that the stored run has no gap.
         """

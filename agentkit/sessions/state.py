@@ -44,7 +44,7 @@ from agentkit.messages import (
     UserMessage,
     calls_in,
     failure_content,
-    reading_call,
+    read_more_call,
     with_distinct_ids,
 )
 from agentkit.sessions.store import SessionEntry
@@ -270,7 +270,7 @@ class RunState:
         self.finish_reason = response.finish_reason
         self.text = response.text or self.text
         message = response.message
-        self.messages.append(message.of_agent(self.agent))
+        self.messages.append(message.with_agent(self.agent))
         self.steps, self.results = {call.id: Step(call) for call in response.tool_calls}, ()
 
     def _advance(self, event: ToolCallStarted | Approved | ToolCallPostponed | ToolCallFinished) -> None:
@@ -468,7 +468,10 @@ def _with_new_ids(message: Message, ids: Mapping[str, str]) -> Message:
         return replace(message, tool_calls=tuple(calls))
     if isinstance(message, ToolMessage) and message.call_id in ids:
         new, content = ids[message.call_id], message.content
-        was, now = reading_call(message.call_id)[:-1], reading_call(new)[:-1]  # without the end: an offset can follow
+        was, now = (
+            read_more_call(message.call_id)[:-1],
+            read_more_call(new)[:-1],
+        )  # without the end: an offset can follow
         for old, other in (
             (was, now),
             (json.dumps(was, ensure_ascii=False)[1:-1], json.dumps(now, ensure_ascii=False)[1:-1]),

@@ -107,7 +107,7 @@ def tokens_of(entry: Entry) -> int:
                 tokens += _kept_tokens(extra)
         case ToolMessage(call_id, name, content):
             tokens = tokens_in(f"{call_id}{name}{content}")
-            tokens += _content_tokens(entry.beside)
+            tokens += _content_tokens(entry.attachments)
         case ToolSpec(name, description, parameters, strict):
             schema = parameters if strict is None or callable(strict) else strict
             tokens = tokens_in(name) + tokens_in(description) + _schema_tokens(schema)
@@ -134,13 +134,13 @@ def _content_tokens(content: Content) -> float:
 
 def _file_tokens(file: File) -> float:
     """Estimate the tokens of a file: by the pages of a PDF or the seconds of a recording, judged by its bytes."""
-    words, data = file.words, file.data
+    words, data = file.quoted_text, file.data
     if words is not None:
         return tokens_in(words)
     if data is None:
         return _FILE_TOKENS
-    if file.sound:
-        return len(data) / _BYTES_PER_SECOND.get(file.sound, _BYTES_PER_OTHER_SECOND) * _TOKENS_PER_SECOND
+    if file.audio_format:
+        return len(data) / _BYTES_PER_SECOND.get(file.audio_format, _BYTES_PER_OTHER_SECOND) * _TOKENS_PER_SECOND
     pages = len(re.findall(rb"/Type\s*/Page\b", data)) or math.ceil(len(data) / _BYTES_PER_PAGE)
     return pages * _TOKENS_PER_PAGE
 

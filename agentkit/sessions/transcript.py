@@ -15,18 +15,18 @@ from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ModelError
 from agentkit.event_rendering import (
-    arguments_in,
     call_text,
     content_text,
     count_text,
-    cut,
-    hidden,
+    escape_invisible,
     is_shallow,
-    json_value,
+    parse_arguments,
+    parse_json,
     plan_text,
+    redact_stored,
     seconds_text,
     tokens_text,
-    visible,
+    truncate,
 )
 from agentkit.events import (
     Approved,
@@ -53,7 +53,7 @@ from agentkit.messages import (
     UserMessage,
 )
 from agentkit.recording import PersonAsked
-from agentkit.redaction import redact_data, written_redactor
+from agentkit.redaction import redact_data, stored_text_redactor
 from agentkit.sessions.cassettes.entries import Entry, RecordedAnswer, RecordedEvent
 from agentkit.sessions.codec import decode_entry, encode_entry
 from agentkit.sessions.store import SessionEntry, SessionStore
@@ -356,7 +356,7 @@ def readable(value: Any) -> str:
 
 def content_of(text: str) -> dict[str, Any] | str:
     """Parse a tool's result: the fields of a JSON object, an indented JSON list, or the text."""
-    value = json_value(text)
+    value = parse_json(text)
     if isinstance(value, dict) and value:
         return value
     return readable(value) if isinstance(value, list) else text
@@ -393,12 +393,12 @@ _MARKS = {Verdict.ALLOW: "✓", Verdict.ASK: "?", Verdict.DENY: "✗"}
 
 def session_text(name: str, entries: Iterable[SessionEntry]) -> str:
     """Render a session as text, with secrets redacted and terminal control characters removed."""
-    return visible(hidden(show_text(f"Session {name}".rstrip(), stories_of(without_secrets(entries)))))
+    return escape_invisible(redact_stored(show_text(f"Session {name}".rstrip(), stories_of(without_secrets(entries)))))
 
 
 def without_secrets(entries: Iterable[SessionEntry]) -> list[SessionEntry]:
     """The entries of a session, redacted as in an export."""
-    redactor = written_redactor()
+    redactor = stored_text_redactor()
     return [decode_entry(redact_data(encode_entry(entry), redactor)) for entry in entries]
 
 
@@ -423,7 +423,7 @@ def _run_lines(run: RunStory, money: Money | None) -> Iterator[str]:
     if run.end is not None and run.end.changes:
         yield ""
         yield "  Changes"
-        yield from (f"    {visible(line)}" for line in split_lines(run.end.changes))
+        yield from (f"    {escape_invisible(line)}" for line in split_lines(run.end.changes))
     yield from _foot(run, figures([run], [run], money))
 
 
@@ -461,7 +461,7 @@ def _message(message: Message) -> str:
 
 def _call(run: RunStory, story: CallStory) -> Iterator[str]:
     yield f"{_offset(run, story.began)}{_name(story.call.name)}  {seconds_text(story.seconds)}"
-    named = plan_text(story.call) or arguments_in(story.call.arguments)
+    named = plan_text(story.call) or parse_arguments(story.call.arguments)
     for name, value in named.items() if isinstance(named, dict) else [("", named)]:
         yield from _shortened(f"          {_name(name)}: " if name else "          ", readable(value))
     decision = story.judgment
@@ -491,19 +491,19 @@ def _offset(run: RunStory, at: float) -> str:
 
 def _name(written: str) -> str:
     """Render an untrusted name (from a model, a tool or a file) on one line, so that it cannot fake further output."""
-    return cut(" ".join(written.split()), _MAX_LINE_CHARS)
+    return truncate(" ".join(written.split()), _MAX_LINE_CHARS)
 
 
 def _block(prefix: str, text: str) -> Iterator[str]:
     """Render a text after a prefix, with further lines aligned below it."""
     for number, line in enumerate(split_lines(text)):
-        yield f"{' ' * len(prefix) if number else prefix}{visible(line)}".rstrip()
+        yield f"{' ' * len(prefix) if number else prefix}{escape_invisible(line)}".rstrip()
 
 
 def _shortened(prefix: str, text: str) -> Iterator[str]:
     """Render the input or output of a call as a block with a limited number and length of lines."""
     lines = split_lines(text)
-    yield from _block(prefix, "\n".join(cut(line, _MAX_LINE_CHARS) for line in lines[:_MAX_LINES]))
+    yield from _block(prefix, "\n".join(truncate(line, _MAX_LINE_CHARS) for line in lines[:_MAX_LINES]))
     if len(lines) > _MAX_LINES:
         yield f"{' ' * len(prefix)}… {count_text(len(lines) - _MAX_LINES, 'more line')}"
 
@@ -530,7 +530,7 @@ def title_of(name: str, entries: Sequence[SessionEntry]) -> str:
     if found is None:
         return name
     prompt = next((text for entry in entries for text in _prompts(entry)), "")
-    title = cut(" ".join(prompt.split()), _MAX_TITLE_CHARS) or name
+    title = truncate(" ".join(prompt.split()), _MAX_TITLE_CHARS) or name
     return f"{title} ({found[1]})" if found[1] else title
 
 

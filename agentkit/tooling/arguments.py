@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar, cast
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import BadArguments
-from agentkit.event_rendering import cut
+from agentkit.event_rendering import truncate
 from agentkit.tooling import coercion
 from agentkit.tooling.coercion import KEY, MISSING, UNKNOWN, joined, read_json, regrouped
 from agentkit.tooling.strict_schema import Schema, admits_null, tidied
@@ -110,7 +110,7 @@ def complaint(sentences: Iterable[str], *, is_cut: bool = False) -> BadArguments
     distinct = list(dict.fromkeys(sentences))
     more = len(distinct) - _MAX_SENTENCES
     rest = [f"And {'at least ' if is_cut else ''}{more:,} more."] if more > 0 else []
-    return BadArguments(cut(" ".join([*distinct[:_MAX_SENTENCES], *rest]), _MAX_TEXT))
+    return BadArguments(truncate(" ".join([*distinct[:_MAX_SENTENCES], *rest]), _MAX_TEXT))
 
 
 def missing(path: Sequence[str | int], schema: object = None) -> str:
@@ -122,7 +122,7 @@ def missing(path: Sequence[str | int], schema: object = None) -> str:
 def unknown(name: str, tool_name: str, names: Sequence[str]) -> str:
     """Return the error sentence for an argument that the tool does not have."""
     real = f"its parameters are {', '.join(names)}" if names else "it takes no arguments"
-    return f"{tool_name} has no parameter {cut(name, _MAX_SHOWN)!r}; {real}."
+    return f"{tool_name} has no parameter {truncate(name, _MAX_SHOWN)!r}; {real}."
 
 
 def wrong(path: Sequence[str | int], what: str, value: object) -> str:
@@ -139,11 +139,11 @@ def dotted(path: Sequence[str | int]) -> str:
 def shown(value: object) -> str:
     """Format a value in a few characters, as JSON if it is short."""
     if isinstance(value, str):
-        return json.dumps(cut(value, _MAX_SHOWN), ensure_ascii=False)
+        return json.dumps(truncate(value, _MAX_SHOWN), ensure_ascii=False)
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     try:
-        return cut(_SHOWN.repr(value), _MAX_SHOWN)
+        return truncate(_SHOWN.repr(value), _MAX_SHOWN)
     except ValueError:  # a number with more digits than Python converts
         return f"a huge {type(value).__name__}"
 

@@ -20,13 +20,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, get_args
 
-from agentkit.content import File, Image, files_in, images_in, worded
+from agentkit.content import File, Image, files_in, images_in, load_part
 from agentkit.decisions import Decision, Label
 from agentkit.errors import Blocked, Postponed, ToolError, ToolTimeout
-from agentkit.messages import READ_MORE, Status, ToolResult, failure_content, reading_call, well_formed
+from agentkit.messages import READ_MORE, Status, ToolResult, failure_content, read_more_call, well_formed
 from agentkit.redaction import redact, redact_value, redactor
 from agentkit.safety.approval import CANNOT_SUCCEED
-from agentkit.text_encoding import sentence
+from agentkit.text_encoding import as_sentence
 
 _DEEPEST, _RECORD_KEYS = 60, 32
 _MAX_SORTED, _MAX_BITS = 10_000, 14_000
@@ -49,7 +49,7 @@ def rendered(
     and by `max_values`, the number of nested values rendered. `clean` is a `redactor` to reuse.
     """
     clean = clean or redactor()
-    value = worded(value) if isinstance(value, File) else value
+    value = load_part(value) if isinstance(value, File) else value
     if isinstance(value, str) and not isinstance(value, enum.Enum):
         text, was_cut = _bounded(str(value), max_chars, clean)
         return well_formed(text), was_cut, ()
@@ -103,7 +103,7 @@ def cut_text(text: str, max_chars: int, more_chars: int = 0, handle: str = "") -
 
 def naming_handle(text: str, handle: str) -> str:
     """Add the `read_more` call for this handle to a cut text: in its note, as a JSON key, or on a line after it."""
-    reading = reading_call(handle)
+    reading = read_more_call(handle)
     for note in _NOTE.finditer(text):
         kept = len(text) - len(note[0])
         # The text can quote such notes: this one is at the cut.
@@ -116,7 +116,7 @@ def naming_handle(text: str, handle: str) -> str:
 
 
 def _note(missing: int, whole: int, handle: str, start: int) -> str:
-    reading = f"; {reading_call(handle, start)} reads on" if handle else ""
+    reading = f"; {read_more_call(handle, start)} reads on" if handle else ""
     return f"\n[… {missing:,} of {whole:,} characters left out{reading} …]\n"
 
 
@@ -205,7 +205,7 @@ class _Renderer:
         too_many = f"more than {_MAX_SHOWN[kind]} were returned" if number > _MAX_SHOWN[kind] else ""
         fault = "its URL contains a secret" if is_secret else too_many
         try:
-            self.shown += [] if fault else [part.checked()]
+            self.shown += [] if fault else [part.validated()]
         except ValueError as error:
             fault = str(error)
         return self._text(f"[{label}: not shown, {fault}]" if fault else words, room)
@@ -420,7 +420,7 @@ _SIMPLIFICATIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (Sequence, lambda items: items),
     (Set, _as_list),
     (BaseException, lambda error: f"{type(error).__name__}: {text_of(error)}"),
-    *((ValuesView, list), (File, worded)),
+    *((ValuesView, list), (File, load_part)),
 )
 
 
@@ -512,7 +512,7 @@ def denial(tool_name: str, decision: Decision) -> ToolResult:
 
 def objection(decision: Decision) -> str:
     """Join reason and remedy of a decision."""
-    return f"{sentence(decision.reason)} {decision.remedy}".strip() if decision.remedy else decision.reason
+    return f"{as_sentence(decision.reason)} {decision.remedy}".strip() if decision.remedy else decision.reason
 
 
 def error_message(error: Exception) -> str:

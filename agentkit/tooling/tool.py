@@ -28,7 +28,7 @@ from agentkit.decisions import MAX_EVIDENCE_CHARS, Decision, Label, Level, Safet
 from agentkit.errors import BadArguments, Blocked, ConfigError, short_traceback
 from agentkit.messages import ToolResult, ToolSpec
 from agentkit.safety.approval import NO_PREVIEW, CallPreview
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 from agentkit.tooling import execution
 from agentkit.tooling import signature as reflection
 from agentkit.tooling.arguments import copied, shown
@@ -45,7 +45,7 @@ from agentkit.tooling.run_context import (
     within_run,
 )
 from agentkit.tooling.schema import Arguments, FunctionParameters, GivenParameters, Parameters, fresh
-from agentkit.undo import Reversible, collected
+from agentkit.undo import Reversible, collect_records
 from agentkit.usage import is_number, is_whole
 
 Judge = Callable[[Mapping[str, Any]], Decision] | Callable[[Mapping[str, Any], RunContext[Any]], Decision]
@@ -270,7 +270,7 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
     ) -> None:
         with short_traceback:
             if unknown:
-                refuse_made(Tool, unknown)
+                check_unknown_arguments(Tool, unknown)
             bare = _bare(function)
             may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
             self.__dict__.update(
@@ -394,7 +394,7 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
         permanently is denied unless you `confirm` it. `undo()` of the result restores the files that a built-in tool
         has changed.
         """
-        with within_run(run), collected() as records:
+        with within_run(run), collect_records() as records:
             checked, decision = self.decide(arguments)
             return _recorded(records, self.run(checked, decision if confirm else unconfirmed(decision)))
 
@@ -402,7 +402,7 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
         self, arguments: Arguments = None, run: RunContext[Any] | None = None, *, confirm: bool = False
     ) -> ToolResult:
         """Like `invoke`, without blocking the event loop."""
-        with within_run(run), collected() as records:
+        with within_run(run), collect_records() as records:
             checked, decision = self.decide(arguments)
             return _recorded(records, await self.arun(checked, decision if confirm else unconfirmed(decision)))
 

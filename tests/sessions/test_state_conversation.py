@@ -21,7 +21,7 @@ from agentkit.messages import (
     ToolMessage,
     ToolResult,
     UserMessage,
-    reading_call,
+    read_more_call,
 )
 from agentkit.sessions.state import Conversation, RunState, Summary, fault_in, with_distinct_calls
 from agentkit.sessions.store import SessionEntry
@@ -115,7 +115,7 @@ def test_ids_of_all_runs_are_known():
 def test_notes_name_the_ids_that_calls_got():
     """Where a call gets another id, the notes in its result name that one, in text and within JSON, in any script."""
     used = ToolCall("gọi", "clock", "{}")
-    content = f"{reading_call('gọi', 500)} {json.dumps({READ_MORE: reading_call('gọi')}, ensure_ascii=False)}"
+    content = f"{read_more_call('gọi', 500)} {json.dumps({READ_MORE: read_more_call('gọi')}, ensure_ascii=False)}"
     said = ResponseReceived(Response(AssistantMessage("", (used,))))
     finished = ToolCallFinished(used, ToolResult("clock", "ok", content))
     conversation = told(RunStarted("helper", "Hi"), said, finished, RunEnded("done"), runs=("1", "2"))

@@ -276,7 +276,7 @@ def _message_as_text(message: Message, specs: Mapping[str, ToolSpec]) -> Message
     match message:
         case ToolMessage(_, name, content):
             result = f"<RESULT: {quoted(name)}>\n{quoted(content)}\n</RESULT>"
-            return UserMessage((result, *message.beside) if message.beside else result)
+            return UserMessage((result, *message.attachments) if message.attachments else result)
         case UserMessage(content):
             return UserMessage(_quoted_content(content))
         case AssistantMessage(text, (_, *_) as calls):

@@ -390,7 +390,7 @@ def _encode_call(call: ToolCall) -> dict[str, Any]:
 
 def _encode_result(message: ToolMessage) -> dict[str, Any]:
     """Encode a tool result, marked if it is an error. Images and files follow the text."""
-    shown: Any = _encode_content(message.shown) if message.beside else well_formed(message.content)
+    shown: Any = _encode_content(message.parts_content) if message.attachments else well_formed(message.content)
     content = {"content": shown} if shown else {}
     failed = {"is_error": True} if _is_failure(message.content) else {}
     return {"type": "tool_result", "tool_use_id": _sendable_id(message.call_id), **content, **failed}

@@ -22,19 +22,19 @@ from agentkit.decisions import Decision
 from agentkit.errors import ModelError, SessionError
 from agentkit.events import Approved, ResponseReceived, StoredEvent, ToolCallFinished
 from agentkit.messages import (
+    EmbeddingAnswer,
+    EmbeddingQuery,
+    FailedModel,
     Message,
-    Missed,
     OutputSchema,
     Request,
     Response,
     ToolCall,
     ToolResult,
     ToolSpec,
-    VectorsAsked,
-    VectorsMade,
 )
 from agentkit.recording import Answer, PersonAsked, Question
-from agentkit.redaction import may_be_named, redact_data, redactor, spellings, written_redactor
+from agentkit.redaction import may_name_secret, redact_data, redactor, spellings, stored_text_redactor
 from agentkit.sessions.cassettes.request_matching import RequestKey, message_form, question_form, request_form
 from agentkit.sessions.codec import (
     Data,
@@ -70,7 +70,7 @@ class EntryRedactor:
         """Read the secrets of the environment again."""
         secrets = secret_values()
         if secrets is not self._secrets:
-            self._secrets, self._clean, self._shapes = secrets, written_redactor(), redactor()
+            self._secrets, self._clean, self._shapes = secrets, stored_text_redactor(), redactor()
             self._spelled = spellings(secrets)
 
     def line(self, data: Data) -> str:
@@ -84,7 +84,7 @@ class EntryRedactor:
         """
         lines = [to_line(data) for data in entries]
         text = _RUN.sub("", "\n".join(lines))
-        is_suspect = _ESCAPE in text or may_be_named(text) or any(secret in text for secret in self._spelled)
+        is_suspect = _ESCAPE in text or may_name_secret(text) or any(secret in text for secret in self._spelled)
         if is_suspect or self._shapes(text) != text:
             lines = [to_line(self.hidden(data)) for data in entries]
         return "".join([f"{line}\n" for line in lines])
@@ -277,7 +277,7 @@ def encode_question(question: Question, numbers: MessageNumbers) -> Data:
         return {"ask": "person", "call": encode_part(question.call), "decision": encode_part(question.decision)}
     if isinstance(question, ToolCall):
         return {"ask": "tool", "call": encode_part(question)}
-    if isinstance(question, VectorsAsked):
+    if isinstance(question, EmbeddingQuery):
         return {"ask": "vectors", "texts": list(question.texts), "settings": encode_part(question.settings)}
     data: Data = {"ask": "model"}
     if question.instruction:
@@ -303,7 +303,7 @@ def encode_answer(answer: Answer, numbers: MessageNumbers) -> Data:
             return {"answer": encode_part(answer), **_encode_value(answer)}
         case Approved():
             return {"answer": encode(answer)}
-        case VectorsMade(vectors, model, usage):
+        case EmbeddingAnswer(vectors, model, usage):
             # 32-bit floats in hex, in groups too short to look like a secret
             packed = [struct.pack(f"<{len(vector)}f", *vector).hex(" ", 4) for vector in vectors]
             return {"answer": {"vectors": packed, "model": model, "usage": encode_part(usage)}}
@@ -364,7 +364,7 @@ class Reader:
         elif data["ask"] == "person":
             question = PersonAsked(decode_part(ToolCall, data["call"]), decode_part(Decision, data["decision"]))
         elif data["ask"] == "vectors":
-            question = VectorsAsked(tuple(map(str, data["texts"])), dict(data["settings"]))
+            question = EmbeddingQuery(tuple(map(str, data["texts"])), dict(data["settings"]))
         else:
             raise SessionError(f"The cassette has a request of the unknown kind {data['ask']!r:.80}. Update agentkit.")
         answer = self._answer(data, question)
@@ -413,11 +413,11 @@ class Reader:
             return decode_part(Response, answer)
         if isinstance(question, PersonAsked):
             return decode_part(Approved, answer)
-        if isinstance(question, VectorsAsked):
+        if isinstance(question, EmbeddingQuery):
             vectors = [
                 [number for (number,) in struct.iter_unpack("<f", bytes.fromhex(each))] for each in answer["vectors"]
             ]
-            return VectorsMade(vectors, str(answer["model"]), decode_part(Usage, answer["usage"]))
+            return EmbeddingAnswer(vectors, str(answer["model"]), decode_part(Usage, answer["usage"]))
         result = decode_part(ToolResult, answer)
         return replace(result, value=_decode_value(data, result.content))
 
@@ -479,5 +479,5 @@ def _decode_error(data: Data) -> ModelError:
     if "unanswered" in data:
         error.unanswered = data["unanswered"]
     if "missed" in data:
-        error.missed = tuple(decode_part(Missed, each) for each in data["missed"])
+        error.missed = tuple(decode_part(FailedModel, each) for each in data["missed"])
     return error

@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 
 from agentkit.errors import ReplayError
-from agentkit.messages import Message, Request, ToolCall, VectorsAsked
+from agentkit.messages import EmbeddingQuery, Message, Request, ToolCall
 from agentkit.recording import Account, Answer, Clock, OpenQuestion, Question, Recording, ScopedRecording
 from agentkit.redaction import redact
 from agentkit.sessions.cassettes.entries import RecordedAnswer, TimeUp
@@ -167,6 +167,6 @@ class _ReplayedClock(Clock):
 
 def _call_id(question: Question) -> str | None:
     """The id of the question's tool call. It distinguishes parallel calls that are equal otherwise."""
-    if isinstance(question, Request | VectorsAsked):
+    if isinstance(question, Request | EmbeddingQuery):
         return None
     return question.id if isinstance(question, ToolCall) else question.call.id

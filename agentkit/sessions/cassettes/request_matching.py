@@ -9,7 +9,15 @@ from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.content import File, Image
-from agentkit.messages import AssistantMessage, Message, Request, SystemMessage, ToolMessage, VectorsAsked, arguments_of
+from agentkit.messages import (
+    AssistantMessage,
+    EmbeddingQuery,
+    Message,
+    Request,
+    SystemMessage,
+    ToolMessage,
+    arguments_of,
+)
 from agentkit.recording import PersonAsked, Question
 from agentkit.redaction import MARK
 from agentkit.text_encoding import split_lines
@@ -69,7 +77,7 @@ def question_form(question: Question) -> RequestKey:
             return RequestKey(
                 "person", _text({"may": call.name, "arguments": arguments_of(call), "rule": decision.rule})
             )
-        case VectorsAsked(texts, settings):
+        case EmbeddingQuery(texts, settings):
             return RequestKey("vectors", _text({"vectors of": len(texts), "settings": settings}), texts)
         case call:
             return RequestKey("tool", _text({"call": call.name, "arguments": arguments_of(call)}))
@@ -97,7 +105,7 @@ def message_form(message: Message) -> str:
             parts = {"assistant": text} if text or not calls else {}
             return _text(parts | {f"call {n}": [call.name, arguments_of(call)] for n, call in enumerate(calls, 1)})
         case ToolMessage(name=name):
-            return _text({f"result of {name}": _content(message.shown)})
+            return _text({f"result of {name}": _content(message.parts_content)})
         case user:
             return _text({"user": _content(user.content)})
 

@@ -9,6 +9,8 @@ from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Sess
 from agentkit.events import Approved, ResponseReceived, RunStarted, ToolCallFinished, ToolCallPostponed
 from agentkit.messages import (
     AssistantMessage,
+    EmbeddingAnswer,
+    EmbeddingQuery,
     OutputSchema,
     Request,
     Response,
@@ -17,8 +19,6 @@ from agentkit.messages import (
     ToolResult,
     ToolSpec,
     UserMessage,
-    VectorsAsked,
-    VectorsMade,
 )
 from agentkit.recording import PersonAsked
 from agentkit.sessions.cassettes.entries import (
@@ -62,8 +62,8 @@ def back(question, answer, **more):
         (CALL, ToolResult("add", "ok", "1", seconds=0.1, labels=frozenset({Label.PRIVATE}), decision=DECISION)),
         (PersonAsked(CALL, DECISION), Approved("c1", "once", arguments='{"a": 2}')),
         (
-            VectorsAsked(("a", "b"), {"dimensions": 2}),
-            VectorsMade([[0.5, -1.0], [0.0, 2.0]], "m", Usage(2, requests=1)),
+            EmbeddingQuery(("a", "b"), {"dimensions": 2}),
+            EmbeddingAnswer([[0.5, -1.0], [0.0, 2.0]], "m", Usage(2, requests=1)),
         ),
     ],
     ids=["request", "short request", "tool", "person", "vectors"],
@@ -198,8 +198,8 @@ def test_damaged_lines_are_refused(line):
 def test_a_damaged_vector_is_refused(packed):
     """A vector with an incomplete last number raises an error."""
     numbers = MessageNumbers()
-    question = encode_question(VectorsAsked(("a",), {}), numbers)
-    answer = encode_answer(VectorsMade([[1.0]], "m", Usage(1, requests=1)), numbers)
+    question = encode_question(EmbeddingQuery(("a",), {}), numbers)
+    answer = encode_answer(EmbeddingAnswer([[1.0]], "m", Usage(1, requests=1)), numbers)
     assert Reader().read({**HEAD, **question, **answer}).answer.vectors == [[1.0]]
     answer["answer"]["vectors"] = [packed]
     with pytest.raises(SessionError):

@@ -17,7 +17,7 @@ from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import BadResponse, ConfigError, MissingExtra, Rejected
-from agentkit.events import Event, streamed
+from agentkit.events import Event, response_events
 from agentkit.llm.protocols.parsing import json_or_text
 from agentkit.llm.providers.offline.argument_matching import (
     Offer,
@@ -143,11 +143,11 @@ class OfflineModel:
 
     def stream(self, request: Request) -> Iterator[Event]:
         """Stream the response, blocking: the text is one delta, and so is each tool call."""
-        yield from streamed(self.complete(request))
+        yield from response_events(self.complete(request))
 
     async def astream(self, request: Request) -> AsyncIterator[Event]:
         """Stream the response, async: the text is one delta, and so is each tool call."""
-        for event in streamed(await self.acomplete(request)):
+        for event in response_events(await self.acomplete(request)):
             yield event
 
     def _answer(self, request: Request) -> _Answer:
