@@ -6,7 +6,8 @@ id, and once it is told to by another line, how the child ended. The keys of an 
     place, session   where the conversation is kept
     prompt           what to run; without it, the newest run is resumed
     way              run, arun, stream or astream
-    folder           where `effects` gets a line for each thing that a tool did, and `told` one for each milestone that
+    folder           where `effects` gets a line for each thing that a tool did, and `told` one for each stored event
+    that
                      the agent has told of
     dies             perhaps [number, "before" or "after"]: at which entry that is written down the child dies by itself
 """
@@ -22,7 +23,7 @@ from pathlib import Path
 
 from agentkit import Agent
 from agentkit.agents.result import Resumption, RunFinished
-from agentkit.events import Milestone
+from agentkit.events import StoredEvent
 from agentkit.messages import AssistantMessage, UserMessage
 from agentkit.sessions.codec import encode, to_line
 from agentkit.sessions.session import Session
@@ -128,7 +129,7 @@ def carry_out(order):
         llm=ScriptedLLM(decide, repeat=True),
         session=Session.open(store, order["session"]),
     )
-    agent.on(Milestone, lambda milestone: told.add(to_line(encode(milestone))))
+    agent.on(StoredEvent, lambda event: told.add(to_line(encode(event))))
     result = drive(agent, order["way"], order["prompt"] if "prompt" in order else Resumption())
     assert (result.status, result.output) == ("done", f"Done: {result.messages[0].content}."), result
 

@@ -288,7 +288,7 @@ def test_unchecked_text_is_not_in_the_result(lines):
         llm = LLM(base_url=server.base_url, model="m", max_retries=0)
         result = Agent("helper", [wait], llm=llm, guardrails=[no_secret]).run("go")
     assert (result.status != "done", result.text, result.value) == (True, "", "")
-    assert "SECRET" not in str(result.milestones[-1])
+    assert "SECRET" not in str(result.events[-1])
 
 
 def wait() -> str:

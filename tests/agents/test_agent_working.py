@@ -357,8 +357,8 @@ def test_a_recorded_pause_is_replayed(tmp_path):
 
 def test_paused_run_contains_the_calls_of_its_worker():
     """A paused outer run contains the earlier tool calls of its worker."""
-    milestones = boss(worker(Desk())).run("Go").milestones
-    (postponed,) = (each for each in milestones if isinstance(each, ToolCallPostponed))
+    events = boss(worker(Desk())).run("Go").events
+    (postponed,) = (each for each in events if isinstance(each, ToolCallPostponed))
     assert RunResult.from_json(json.dumps(postponed.inner_run)).tool_calls[0].call.name == "look_up"
 
 

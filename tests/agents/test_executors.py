@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 import pytest
 
 from agentkit import LLM, Agent, ConfigError, Limits, Policy, SafetyLevel, Session, core_tools, default_tools
-from agentkit.agents.batch import MOST_LOSSES, packed, run_elsewhere
+from agentkit.agents.batch import MAX_LOSSES, packed, run_elsewhere
 from agentkit.agents.prompt_run import Job
 from agentkit.agents.result import RunFinished
 from agentkit.agents.run_config import LINEAGE, NONE
@@ -175,7 +175,7 @@ def test_dask_worker_that_dies(tmp_path, cluster, deadly, noted, answer):
         assert [result.output for result in results] == [f"It is {prompt}." for prompt in prompts]
         assert noted() == sorted(prompts)
         lost = agent.map([*prompts, "die_always"], 1, executor=cluster.get_executor())[-1]
-        assert (lost.status, f"{MOST_LOSSES} times (KilledWorker" in str(lost.error)) == ("failed", True)
+        assert (lost.status, f"{MAX_LOSSES} times (KilledWorker" in str(lost.error)) == ("failed", True)
         assert noted() == sorted([*prompts, "die_always"])
 
 

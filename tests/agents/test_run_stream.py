@@ -51,7 +51,7 @@ def test_messages_after_the_answer_continue_the_run():
     result = asyncio.run(streamed())
     assert result.output == "Second."
     assert texts(llm.requests[1]) == ["Go.", "First.", "And then?"]
-    assert sum(isinstance(each, InputReceived) for each in result.milestones) == 1
+    assert sum(isinstance(each, InputReceived) for each in result.events) == 1
 
 
 def test_messages_before_the_first_request():

@@ -34,8 +34,8 @@ def killed(path, *calls, since=()):
     """A session in which a run was killed right after the model had wished for calls and `since` had happened."""
     session = Session.open(path / "a.db", "trip")
     message = AssistantMessage("", tuple(calls))
-    milestones = [RunStarted("helper", "go"), ResponseReceived(Response(message, "tool_calls")), *since]
-    session.store.append("trip", [SessionEntry("run", 1.0, milestone) for milestone in milestones])
+    events = [RunStarted("helper", "go"), ResponseReceived(Response(message, "tool_calls")), *since]
+    session.store.append("trip", [SessionEntry("run", 1.0, event) for event in events])
     return session
 
 
@@ -144,7 +144,7 @@ def test_call_that_was_pending_stays_pending(tmp_path):
     session = killed(tmp_path, ERASE, since=[ToolCallPostponed(ERASE, "May it?", ASKED)])
     result = Agent("helper", [tool], llm=ScriptedLLM("Done."), session=session).resume()
     assert (result.status, ran, result.pending[0].question) == ("paused", [], "May it?")
-    assert sum(isinstance(each, ToolCallPostponed) for each in result.milestones) == 1
+    assert sum(isinstance(each, ToolCallPostponed) for each in result.events) == 1
     assert result.resume(True).output == "Done."
 
 

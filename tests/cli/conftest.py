@@ -153,10 +153,10 @@ class Run:
         self.messages = [UserMessage(prompt)]
         self.tell(RunStarted(agent, prompt))
 
-    def tell(self, *milestones):
-        """Record these milestones."""
-        for milestone in milestones:
-            self.recorder.record_milestone(self.name, milestone)
+    def tell(self, *events):
+        """Record these stored events."""
+        for event in events:
+            self.recorder.record_event(self.name, event)
 
     def say(self, text, *calls, **changes):
         """The model answers."""

@@ -165,7 +165,7 @@ def test_without_an_answer_nothing_is_run():
     result = left(desk.tools, PAY)
     again = result.resume().resume().resume()
     assert again.pending == result.pending
-    assert [type(each).__name__ for each in again.milestones].count("ToolCallStarted") == 1
+    assert [type(each).__name__ for each in again.events].count("ToolCallStarted") == 1
     assert desk.done == ["price Hue"]
     assert printed(again.resume(True)) == "21 EUR for Hue\n"
 
@@ -484,10 +484,10 @@ def test_a_program_that_was_killed_after_it_went_on_is_not_run_once_more(tmp_pat
     """A program that was running when its process died is not run again."""
     desk, session = Desk(), Session.open(tmp_path / "one.db", "x")
     result = left(desk.tools, PAY, session=session)
-    started = next(each for each in result.milestones if isinstance(each, ToolCallStarted))
+    started = next(each for each in result.events if isinstance(each, ToolCallStarted))
     run = session.reopen(result.run_id)
-    for milestone in (RunResumed(), Approved(result.pending[0].id, "once"), started):
-        run.keep(milestone)
+    for event in (RunResumed(), Approved(result.pending[0].id, "once"), started):
+        run.keep(event)
     run.leave()
     again = clerk(desk.tools, "Done.", session=Session.open(tmp_path / "one.db", "x")).resume()
     assert again.tool_calls[0].result.status == "interrupted"
@@ -499,7 +499,7 @@ def test_a_run_that_is_given_up_says_that_its_program_had_begun(tmp_path):
     """A program that never resumes is reported as possibly effective, because of its first calls."""
     result = left(Desk().tools, PAY)
     assert "waits for a person" in result.messages[-1].content
-    postponed = next(each for each in result.milestones if isinstance(each, ToolCallPostponed))
+    postponed = next(each for each in result.events if isinstance(each, ToolCallPostponed))
     assert [(each.call.name, each.value, each.outcome) for each in postponed.made] == [("price", 21, "ok")]
 
 

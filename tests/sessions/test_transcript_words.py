@@ -1,4 +1,4 @@
-"""Are figures and milestones said as a person says them?"""
+"""Are figures and stored events said as a person says them?"""
 
 from agentkit.events import Approved
 from agentkit.messages import ToolCall, ToolResult

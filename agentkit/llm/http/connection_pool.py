@@ -57,7 +57,7 @@ LATER = "Try again later, or allow more timeout_seconds."
 MAX_BYTES = 64_000_000
 """Maximum size of a response body, decompressed."""
 
-MOST_PACKED_BYTES = 4_000_000
+MAX_PACKED_BYTES = 4_000_000
 """Maximum size of a compressed body, as received."""
 
 PATIENCE = 5
@@ -82,9 +82,9 @@ class BoundedBody(PassThroughStream):
     `where` names the server, `timeout_seconds` is the timeout for a single read.
     """
 
-    def __init__(self, stream: Any, where: str, timeout_seconds: float, most_bytes: int) -> None:
+    def __init__(self, stream: Any, where: str, timeout_seconds: float, max_bytes: int) -> None:
         super().__init__(stream)
-        self._where, self._patience_seconds, self._most_bytes = where, PATIENCE * timeout_seconds, most_bytes
+        self._where, self._patience_seconds, self._most_bytes = where, PATIENCE * timeout_seconds, max_bytes
         self._bytes, self._heard = 0, time.monotonic()
         self._start = self._line = b""
 
@@ -137,7 +137,7 @@ class _Packed(BoundedBody):
     """A compressed body, decompressed chunk by chunk and aborted when the output is too long."""
 
     def __init__(self, stream: Any, where: str, timeout_seconds: float, packing: str) -> None:
-        super().__init__(stream, where, timeout_seconds, MOST_PACKED_BYTES)
+        super().__init__(stream, where, timeout_seconds, MAX_PACKED_BYTES)
         self._packing, self._left = packing, MAX_BYTES
         self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
 
@@ -186,7 +186,7 @@ class _Packed(BoundedBody):
 KEPT_SECONDS = 5.0
 """How long an idle connection stays open."""
 
-MOST_LANES = 1_000
+MAX_LANES = 1_000
 """Maximum number of concurrent connections; a process can be limited to about as many open files."""
 
 
@@ -199,7 +199,7 @@ class ConnectionPool:
     others wait.
     """
 
-    def __init__(self, make: Callable[[], Any], kept_seconds: float = KEPT_SECONDS, most: int = MOST_LANES) -> None:
+    def __init__(self, make: Callable[[], Any], kept_seconds: float = KEPT_SECONDS, most: int = MAX_LANES) -> None:
         self._make, self._kept_seconds = make, kept_seconds
         self._idle: deque[tuple[float, Any]] = deque([(time.monotonic(), make())])
         self._is_closed, self._free = False, asyncio.Semaphore(most)
@@ -333,7 +333,7 @@ class _Lane(httpx2.SyncByteStream):
 class Connections:
     """Blocking connections shared by all threads, built from transports with one connection each, as ConnectionPool."""
 
-    def __init__(self, make: Callable[[], Any], kept_seconds: float = KEPT_SECONDS, most: int = MOST_LANES) -> None:
+    def __init__(self, make: Callable[[], Any], kept_seconds: float = KEPT_SECONDS, most: int = MAX_LANES) -> None:
         self._make, self._kept_seconds = make, kept_seconds
         self._idle: deque[tuple[float, _Lane]] = deque([(time.monotonic(), _Lane(self, make()))])
         self._is_closed, self._free = False, threading.Semaphore(most)

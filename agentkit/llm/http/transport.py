@@ -62,7 +62,7 @@ class ResponseReader(Protocol):
 CONNECT_SECONDS = 10.0
 """Timeout for opening a connection, if the response timeout is longer."""
 
-_GRACE_SECONDS, _LEAST_SECONDS = 0.1, 0.001
+_GRACE_SECONDS, _MIN_SECONDS = 0.1, 0.001
 
 _HEADERS = {
     "Accept": "application/json",
@@ -202,7 +202,7 @@ class Transport:
             self._sent_headers = key, always
         extensions, cancellation = address.extensions, CANCELLATION.get()
         if cancellation is not None:
-            left = max(cancellation.seconds_left(), _LEAST_SECONDS)
+            left = max(cancellation.seconds_left(), _MIN_SECONDS)
             extensions = {**extensions, "timeout": {name: min(left, each) for name, each in self._timeouts.items()}}
         # Passed as a stream, because the library then uses the headers unchanged instead of scanning them three times.
         stream, headers = httpx2.ByteStream(content), [*always, (b"Content-Length", b"%d" % len(content))]
