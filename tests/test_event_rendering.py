@@ -1,4 +1,4 @@
-"""Is what happened said as a person says it, and never more than may be shown?"""
+"""Tests for the rendering of events: durations, tokens, values, calls and errors."""
 
 import pytest
 

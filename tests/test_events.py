@@ -1,4 +1,4 @@
-"""Events of a run and their descriptions."""
+"""Tests for the events of a run and their descriptions."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Who may come in, by the token and the names of a server, and where it listens."""
+"""Tests for the security of HTTP servers: tokens, host names and addresses."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""Is a door shut to who says nothing?"""
+"""Tests for the timeout of idle connections."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""What stands beside words in what is said?"""
+"""Tests for images and files: detection, validation, and their text."""
 
 import base64
 

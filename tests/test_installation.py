@@ -1,4 +1,4 @@
-"""The command that installs an extra, as agentkit itself was installed."""
+"""Tests for the command that installs an extra, depending on the installation of agentkit."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What do agents and models say to each other?"""
+"""Tests for messages: ids, arguments, tariffs, and well-formed text."""
 
 import copy
 import dataclasses
@@ -42,12 +42,12 @@ def test_response_has_the_reasoning_of_its_message():
 
 
 def message_with(*ids):
-    """A message with a tool call for each id."""
+    """Return a message with a tool call for each id."""
     return AssistantMessage("Look.", tuple(ToolCall(each, "look", "{}") for each in ids))
 
 
 def ids_of(message):
-    """The ids of a message's tool calls."""
+    """Return the ids of a message's tool calls."""
     return [call.id for call in message.tool_calls]
 
 
@@ -227,8 +227,8 @@ def test_every_message_has_content_text_and_agent(message, content, text, agent)
     assert message.content == (content or message.content)
 
 
-def test_a_message_of_another_agent_differs_in_nothing_else():
-    """`with_agent` copies every field, also those that are added later."""
+def test_message_of_another_agent_has_the_same_fields():
+    """`with_agent` copies every field, including those added later."""
     values = {field.name: f"the {field.name}" for field in dataclasses.fields(AssistantMessage)}
     message = AssistantMessage(**values)
     for other in ("writer", "the agent"):

@@ -1,4 +1,4 @@
-"""Does whoever asks the world get its answer from the tape that is active, and does the tape hear the world's?"""
+"""Tests for tapes, which record questions and answers or replay them."""
 
 import asyncio
 import threading
@@ -21,7 +21,7 @@ RESULT = ToolResult("add", "ok", "2")
 
 
 class Notebook(Recording):
-    """A tape that keeps in a list what it hears."""
+    """A tape that stores questions and answers in a list."""
 
     def __init__(self, depth=0, heard=None):
         self.depth = depth
@@ -42,7 +42,7 @@ class Notebook(Recording):
 
 
 class NotedQuestion(OpenQuestion):
-    """A question whose answer is noted."""
+    """A question whose answer is recorded."""
 
     def __init__(self, notebook, question):
         super().__init__(Notebook(notebook.depth + 1, notebook.heard))
@@ -55,7 +55,7 @@ class NotedQuestion(OpenQuestion):
 
 
 class Record(Recording):
-    """A tape that has one answer to everything."""
+    """A tape that has the same answer to every question."""
 
     is_replaying = True
 
@@ -68,7 +68,7 @@ class Record(Recording):
 
 
 def refuse():
-    """Raise an error if the world is asked."""
+    """Raise an error, as no call may be made."""
     raise AssertionError("The world was asked")
 
 
@@ -214,7 +214,7 @@ def test_a_stream_need_not_be_a_generator():
     notebook = Notebook()
 
     class Once:
-        """An awaiting iterator of one event."""
+        """An async iterator of one event."""
 
         def __init__(self):
             self.events = [ResponseReceived(RESPONSE)]
@@ -293,7 +293,7 @@ def test_parts_of_a_program_have_separate_clocks():
     """Concurrent parts of a program have separate clocks named by their nested scopes."""
 
     class Named(Recording):
-        """A tape that notes for which part a watch was made."""
+        """A tape that records for which part a watch was created."""
 
         def __init__(self):
             self.parts = []

@@ -1,4 +1,4 @@
-"""What was spent, at what price, and what may be spent?"""
+"""Tests for usage, prices, costs and limits."""
 
 import math
 from dataclasses import astuple, replace
@@ -86,7 +86,7 @@ def test_one_tariff_needs_no_parts():
     assert Usage().by_tariff == ()
 
 
-def test_total_counts_nothing_twice():
+def test_total_counts_tokens_once():
     """The total is the input and output tokens, which include cached and reasoning tokens."""
     usage = Usage(input_tokens=10, output_tokens=5, cached_tokens=8, reasoning_tokens=3, requests=1, written_tokens=2)
     assert usage.total_tokens == 15
@@ -190,7 +190,7 @@ def test_the_most_expensive_of_one_price():
         (Price(0, 0, tiers=((1, TIERED),)), False),
     ],
 )
-def test_free_is_what_never_costs_anything(price, is_free):
+def test_price_is_free_if_all_tokens_are(price, is_free):
     """A price is free if every kind of token costs nothing at any length."""
     assert price.is_free is is_free
 

@@ -1,4 +1,4 @@
-"""Tests of approvals that are bound to real locations and to the content of scripts."""
+"""Tests for approvals, which are bound to real locations and to the content of scripts."""
 
 import os
 from pathlib import Path
@@ -41,7 +41,7 @@ LINES = [
 
 @pytest.fixture
 def folder(tmp_path):
-    """A workspace with a script, a folder, and a folder outside."""
+    """A workspace with a script and a folder, and a folder outside of it."""
     work = tmp_path / "work"
     (work / "out").mkdir(parents=True)
     (tmp_path / "elsewhere").mkdir()
@@ -52,12 +52,12 @@ def folder(tmp_path):
 
 
 def agent(folder, *lines, approve, tools=(shell_tool,)):
-    """An agent of the lowest level, whose every change must be approved."""
+    """Return an agent of the lowest level, whose changes all require approval."""
     return Agent("helper", list(tools), llm=ScriptedLLM(*lines), approve=approve, safety="network", workspace=folder)
 
 
 def last(result):
-    """The result of the last tool call."""
+    """Return the result of the last tool call."""
     return result.tool_calls[-1].result
 
 

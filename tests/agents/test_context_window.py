@@ -1,4 +1,4 @@
-"""How much of the conversation does the model read, and what has its server taught about that?"""
+"""Tests for the context window: limits, estimates corrected by the server, and summaries."""
 
 from agentkit.agents.budget import ContextBudget
 from agentkit.llm.client import LLM
@@ -10,7 +10,7 @@ PROMPT = UserMessage("Now?")
 
 
 def conversation(exchanges=10, chars=400):
-    """Several exchanges, and a prompt that waits for its answer."""
+    """Return several exchanges, and a prompt without an answer."""
     said = []
     for number in range(exchanges):
         said += [UserMessage(f"Question {number} " + "x" * chars), AssistantMessage(f"Answer {number}")]
@@ -122,7 +122,7 @@ def test_longer_summary_is_used():
         assert room.summary is kept
 
 
-def test_system_messages_are_sent_beside_a_summary():
+def test_system_messages_are_sent_in_addition_to_a_summary():
     """System messages covered by a summary are still sent."""
     order = SystemMessage("Speak like a pirate.")
     room, messages = ContextBudget(Window(tokens=500, summarise=True)), [order, *conversation()]

@@ -1,4 +1,4 @@
-"""Which errors send a request on to the next model, and what is told when none has answered?"""
+"""Tests for which errors call the fallback, and the error if all models fail."""
 
 import pytest
 
@@ -50,8 +50,8 @@ def test_failures_passed_to_the_fallback(error, passes, lasts):
     assert not passes or is_lasting(error) is lasts
 
 
-def test_what_may_have_been_charged_for():
-    """A request that a server was at work on counts as one without figures; one that it refused does not count."""
+def test_failed_requests_that_may_be_charged():
+    """A request that may have been charged counts as unreported, and a rejected one does not count."""
     lost = Usage(requests=1, unreported=1)
     assert missed("m", BadResponse("cut"), TARIFF).usage == lost
     assert missed("m", BadResponse("cut"), TARIFF).usage.tariff == TARIFF

@@ -1,4 +1,4 @@
-"""What does a line say, and what does it keep to itself?"""
+"""Tests for the lines of a trace: contents, origins, and redaction."""
 
 import json
 
@@ -55,7 +55,7 @@ def test_streamed_chunks_have_no_line():
 
 
 @pytest.mark.for_each("event", SAID, ids=lambda event: type(event).__name__)
-def test_content_is_told_on_wish_alone(event):
+def test_content_must_be_enabled(event):
     """Texts are included only with content=True."""
     assert SECRET not in json.dumps(told(event))
     assert (SECRET in json.dumps(told(event, content=True))) is (SECRET in str(event) and "History" not in str(event))
