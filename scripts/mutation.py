@@ -210,20 +210,20 @@ def outcome(mutant: Mutant, tree: Path, seconds: int, *, is_quick: bool) -> str:
     original = target.read_text("utf-8")
     target.write_text(mutant.source, "utf-8")
     try:
-        runs = list(test_runs(mutant.path, seconds))[: -1 if is_quick else None]
+        runs = list(test_runs(mutant.path, tree, seconds))[: -1 if is_quick else None]
         return next((found for arguments in runs if (found := notice(arguments, tree))), "SURVIVED")
     finally:
         target.write_text(original, "utf-8")
 
 
-def test_runs(path: Path, seconds: int) -> Iterator[list[str]]:
+def test_runs(path: Path, tree: Path, seconds: int) -> Iterator[list[str]]:
     """The arguments of the test runs that may notice a change.
 
     They are those of the module's own tests, of the tests in its folder that import it, of the rest of the folder, and
     of the slow tests.
     """
     *folders, name = path.with_suffix("").parts[1:]
-    folder = ROOT.joinpath("tests", *folders)
+    folder = tree.joinpath("tests", *folders)
     patterns = (f"test_{name}.py", f"test_{name}_*.py")
     named = sorted({test for place in (folder, folder.parent) for pattern in patterns for test in place.glob(pattern)})
     while not any(folder.glob("test_*.py")):
@@ -236,7 +236,7 @@ def test_runs(path: Path, seconds: int) -> Iterator[list[str]]:
     slow = ["-m", "slow and not rule"]
     for options, tests in ((quick, named), (quick, importers), (quick, rest), (slow, named + importers + rest)):
         if tests:
-            yield [*options, *(test.relative_to(ROOT).as_posix() for test in tests)]
+            yield [*options, *(test.relative_to(tree).as_posix() for test in tests)]
 
 
 def notice(arguments: list[str], tree: Path) -> str:

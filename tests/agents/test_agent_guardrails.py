@@ -402,7 +402,7 @@ def test_refusal_cancels_a_concurrent_request(way, drive):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_stream_is_held_back_until_the_prompt_has_passed(way, drive):
-    """Text that arrives before a guardrail has passed is emitted afterwards, or never."""
+    """Text that arrives before a guardrail has passed is emitted after it has passed, as is later text."""
     order, gate = [], threading.Event()
 
     def check(prompt) -> None:
@@ -417,6 +417,23 @@ def test_stream_is_held_back_until_the_prompt_has_passed(way, drive):
     agent.on(TextDelta, lambda _: order.append("text"))
     assert drive(agent, way, "Hi!").output == "One two three."
     assert order[0] == "passed"
+    assert ("text" in order) == ("stream" in way)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_answer_can_arrive_after_the_prompt_has_passed(way, drive):
+    """A guardrail that has passed long before the model answers does not end the request."""
+    passed = threading.Event()
+
+    def check(prompt) -> None:
+        passed.set()
+
+    def answer(request):
+        assert passed.wait(30)
+        time.sleep(0.05)
+        return "Hello."
+
+    assert drive(Agent("helper", llm=ScriptedLLM(answer), guardrails=[check]), way, "Hi!").output == "Hello."
 
 
 @pytest.mark.parametrize("way", WAYS)
