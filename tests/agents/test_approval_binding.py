@@ -74,6 +74,21 @@ def test_call_is_bound_to_the_content_of_its_script(folder, line):
     assert ".sh" in lapsed.reason
 
 
+@pytest.mark.for_each(("count", "more"), [(1, ""), (3, ""), (4, " and 1 more"), (5, " and 2 more")])
+def test_refusal_names_the_first_three_changed_files(count, more, folder):
+    """The reason names up to three of the files that have changed, and counts the others."""
+    names = [f"{number}.sh" for number in range(count)]
+    for name in names:
+        (folder / name).write_text("echo good\n")
+    command = {"command": " && ".join(f"bash {name}" for name in names)}
+    bound = binding(shell_tool.within(Workspace(folder)), command, str(folder))
+    for name in names:
+        (folder / name).write_text("echo evil\n")
+    named = ", ".join(repr(str(folder / name)) for name in names[:3])
+    reason = f"The call was not run: {named}{more} changed after the approval was requested."
+    assert lapse(ALLOWED, bound, str).reason == reason
+
+
 def test_makefile_counts_as_a_script(folder):
     """A `make` command is bound to the content of the makefile."""
     (folder / "Makefile").write_text("all:\n\techo good\n")
