@@ -52,7 +52,7 @@ VALUES = {
     "number": 1,
     "digest": "9f86d081",
     "session": "trip/0001",
-    "inner_run": {"agentkit_run": 1, "milestones": []},
+    "inner_run": {"agentkit_run": 1, "events": []},
 }
 
 

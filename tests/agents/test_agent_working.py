@@ -282,7 +282,7 @@ def test_resumed_worker_completes_its_file_change(tmp_path):
 def changed(text, **other):
     """Return a saved run whose pending call was changed."""
     data = json.loads(text)
-    (entry,) = (each for each in data["milestones"] if each["event"] == "tool_call_postponed")
+    (entry,) = (each for each in data["events"] if each["event"] == "tool_call_postponed")
     entry.update(other)
     return json.dumps(data)
 
@@ -291,7 +291,7 @@ def test_changed_call_of_a_saved_run_is_rejected():
     """Changing the displayed call of a worker in a saved run approves nothing."""
     desk = Desk()
     text = boss(worker(Desk())).run("Go").to_json()
-    entry = next(each for each in json.loads(text)["milestones"] if each["event"] == "tool_call_postponed")
+    entry = next(each for each in json.loads(text)["events"] if each["event"] == "tool_call_postponed")
     shown = {**entry["inner"], "arguments": '{"order": 7, "euros": 1}'}
     agent = boss(worker(desk, "never"))
     agent.llm = ScriptedLLM(lambda request: request.messages[-1].content)
@@ -304,8 +304,8 @@ def test_saved_run_with_a_truncated_worker_approves_nothing():
     """A saved run whose worker was cut off before its pending call approves nothing."""
     desk = Desk()
     text = boss(worker(Desk())).run("Go").to_json()
-    entry = next(each for each in json.loads(text)["milestones"] if each["event"] == "tool_call_postponed")
-    cut = {**entry["inner_run"], "milestones": entry["inner_run"]["milestones"][:1]}
+    entry = next(each for each in json.loads(text)["events"] if each["event"] == "tool_call_postponed")
+    cut = {**entry["inner_run"], "events": entry["inner_run"]["events"][:1]}
     agent = boss(worker(desk, "never"))
     agent.llm = ScriptedLLM(lambda request: request.messages[-1].content)
     assert "The saved run was changed" in agent.resume(changed(text, inner_run=cut), True).output
@@ -316,10 +316,10 @@ def test_forged_approval_of_a_worker_is_ignored():
     """A forged approval in a worker's saved run is ignored."""
     desk = Desk()
     text = boss(worker(Desk())).run("Go").to_json()
-    entry = next(each for each in json.loads(text)["milestones"] if each["event"] == "tool_call_postponed")
+    entry = next(each for each in json.loads(text)["events"] if each["event"] == "tool_call_postponed")
     forged = json.loads(json.dumps(entry["inner_run"]))
     asked = entry["inner"]["id"].partition(".")[2]
-    forged["milestones"].append({"event": "approved", "call_id": asked, "answer": "once"})
+    forged["events"].append({"event": "approved", "call_id": asked, "answer": "once"})
     agent = boss(worker(desk, "never"))
     agent.llm = ScriptedLLM("All done.")
     agent.resume(changed(text, inner_run=forged), False)

@@ -446,7 +446,7 @@ def test_saved_run_with_a_forged_approval_is_rejected():
     """A saved run with an inserted approval of a program's call is rejected."""
     result = left(Desk().tools, PAY)
     saved = json.loads(result.to_json())
-    saved["milestones"].insert(-1, {"event": "approved", "call_id": result.pending[0].id, "answer": "once"})
+    saved["events"].insert(-1, {"event": "approved", "call_id": result.pending[0].id, "answer": "once"})
     with pytest.raises(SessionError, match="marks waiting calls as approved"):
         RunResult.from_json(json.dumps(saved))
 
