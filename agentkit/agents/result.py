@@ -73,11 +73,11 @@ class Resumption:
     max_iterations: int | None = None
 
     def __post_init__(self) -> None:
-        given: object = self.saved
-        if isinstance(given, Approval) or not isinstance(given, RunResult | str | None):
+        saved: object = self.saved
+        if isinstance(saved, Approval) or not isinstance(saved, RunResult | str | None):
             raise ConfigError(
                 "resume() takes a result, its text or its id, or None for the newest run of the session. "
-                f"Got {given!r:.200}. To answer waiting calls, write agent.resume(answers=True)."
+                f"Got {saved!r:.200}. To answer waiting calls, write agent.resume(answers=True)."
             )
 
     @property
@@ -98,7 +98,7 @@ class Resumption:
         return rules if rules is not None and rules.is_of_run else None
 
     @property
-    def returned(self) -> list[Any]:
+    def returned_agents(self) -> list[Any]:
         """The agents returned by tools of the run, if its result has them."""
         used = self.saved.tool_calls if isinstance(self.saved, RunResult) else ()
         return [each.result.value for each in used if each.result.lead and each.result.value is not None]
@@ -113,7 +113,7 @@ class Resumption:
 
 
 _MAYBE_CALL = re.compile(r"[<\[]|\A\s*[{`]")
-_STAYS = ("last_agent", "context", "rules")
+_PROCESS_FIELDS = ("last_agent", "context", "rules")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -178,7 +178,7 @@ class RunResult(Generic[T]):
             usage=progress.usage,
             error=error,
             limit=None if progress.limit is None else progress.limit.limit,
-            pending=pending_of(progress),
+            pending=pending_calls(progress),
             agent=progress.agent,
             run_id=run_id,
             events=tuple(progress.events),
@@ -191,10 +191,10 @@ class RunResult(Generic[T]):
 
     def __getstate__(self) -> dict[str, Any]:
         """All fields except those bound to the process: agent, context and rules."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _STAYS}
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _PROCESS_FIELDS}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        for name, value in {**state, **dict.fromkeys(_STAYS)}.items():
+        for name, value in {**state, **dict.fromkeys(_PROCESS_FIELDS)}.items():
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
@@ -222,7 +222,7 @@ class RunResult(Generic[T]):
         """The answer as text, other values as JSON; empty without an answer."""
         if self.value is None and self.status != "done":
             return ""
-        return (self.rules or AnswerValidator.with_agent(type(self.value), ())).read(self.value)
+        return (self.rules or AnswerValidator.with_agent(type(self.value), ())).render(self.value)
 
     def values(self, tool: str) -> list[Any]:
         """The return values of the successful calls of a tool in this run, in order.
@@ -231,8 +231,8 @@ class RunResult(Generic[T]):
         """
         called = {used.call.name for used in self.tool_calls}
         known = called if self.last_agent is None else called.union(self.last_agent.tools.names)
-        if tool not in known and (meant := closest(tool, sorted(known), _ALIKE)):
-            raise ConfigError(f"No tool of this run is named {tool!r}. Did you mean {meant!r}?")
+        if tool not in known and (intended := closest(tool, sorted(known), _ALIKE)):
+            raise ConfigError(f"No tool of this run is named {tool!r}. Did you mean {intended!r}?")
         return [used.result.value for used in self.tool_calls if used.call.name == tool and used.result.ok]
 
     @property
@@ -370,12 +370,12 @@ class RunFinished(Event, Generic[T]):
 _SEVERITIES: Mapping[RunStatus, Severity] = {"done": "info", "paused": "warning"}
 
 
-def result_in(events: Sequence[Event]) -> RunResult[Any]:
+def final_result(events: Sequence[Event]) -> RunResult[Any]:
     """The result in the last event of a run."""
     return next(event.result for event in reversed(events) if isinstance(event, RunFinished))
 
 
-def pending_of(progress: RunState) -> tuple[Pending, ...]:
+def pending_calls(progress: RunState) -> tuple[Pending, ...]:
     """The calls of a run that wait for a person."""
     return tuple(map(_pending, progress.waiting))
 
@@ -392,14 +392,14 @@ def read_saved(text: str) -> tuple[str, RunState, tuple[Message, ...]]:
     if version != _FORMAT:
         remedy = " Update agentkit." if isinstance(version, int) and version > _FORMAT else ""
         raise SessionError(f"The run was saved in format {version!r:.20}; this version reads {_FORMAT}.{remedy}")
-    fault = _change_in(run_id, progress, history)
+    fault = _tampering(run_id, progress, history)
     if fault is not None:
         raise SessionError(f"This saved run was changed: {fault}")
     unmade = set(map(id, unmade_approvals(progress.events, progress)))  # for example of a program with a waiting call
     return run_id, RunState.of(each for each in progress.events if id(each) not in unmade), history
 
 
-def _change_in(run_id: str, progress: RunState, history: tuple[Message, ...]) -> str | None:
+def _tampering(run_id: str, progress: RunState, history: tuple[Message, ...]) -> str | None:
     """An inconsistency that shows that a saved run was edited, if any."""
     if not run_id:
         return "it has no run id."
@@ -418,7 +418,7 @@ def _pending(step: Step) -> Pending:
     return Pending(call.id, call.name, call.arguments, step.question, step.needs_words, within)
 
 
-def as_error(error: Exception) -> AgentKitError:
+def to_agentkit_error(error: Exception) -> AgentKitError:
     """Convert an exception to the error of a result."""
     if isinstance(error, AgentKitError):
         return error

@@ -665,7 +665,7 @@ def _unanswered(values: Mapping[str, Setting], described: Path | None) -> Iterat
 
 def _described(path: Path) -> tuple[Layer, dict[str, Any]]:
     """The settings in an agent file, and its other fields. The default session of a file is for programs only."""
-    from agentkit.agents.agent_file import own_session, read_manifesto
+    from agentkit.agents.agent_file import read_manifesto, session_name
     from agentkit.cli.loaders import is_program, made_by
 
     if is_program(path):
@@ -681,7 +681,7 @@ def _described(path: Path) -> tuple[Layer, dict[str, Any]]:
     data |= {key: getattr(described, key) for key in ("model", "safety") if getattr(described, key) is not None}
     data["limits"] = _said_limits(described.limits or Limits())
     data["limits"] |= {} if described.max_iterations is None else {"iterations": described.max_iterations}
-    if described.session != own_session(path):
+    if described.session != session_name(path):
         data["session"] = described.session or ""
     return Layer(str(path), data), {"name": described.name, "workspace": described.workspace}
 

@@ -107,13 +107,13 @@ class Trials(BatchRun):
     def _price_teller(self, llm: Callable[[], LLM]) -> Callable[[], Known]:
         return super()._price_teller(llm) if self._asks_models else lambda: None
 
-    def _single(self, job: Job) -> PromptRun:
+    def _prompt_run(self, job: Job) -> PromptRun:
         share = SharedBudget.of(self._budget, is_alone=job.is_alone)
         function = self.todo[job.index].variant.function
         return TrialRun(self, job, share) if function is None else FunctionTrialRun(self, job, share, function)
 
-    def _ended(self, job: Job, outcome: Outcome) -> RunResult[Any] | None:
-        result = super()._ended(job, outcome)
+    def _local_result(self, job: Job, outcome: Outcome) -> RunResult[Any] | None:
+        result = super()._local_result(job, outcome)
         if result is not None:
             self._leave(job.index, keep=False)  # for trials that were waiting, and are done now
             trial = self._new[job.index]
@@ -124,7 +124,7 @@ class Trials(BatchRun):
                 self._order.progress(len(self._trials), self._order.count, trial)
         return result
 
-    def _lost(self, _job: Job, error: Exception) -> RunResult[Any] | None:
+    def _lost_result(self, _job: Job, error: Exception) -> RunResult[Any] | None:
         """An error that cannot be reported in a trial ends the suite, for example when the trial cannot be stored."""
         raise error
 

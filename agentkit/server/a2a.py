@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from agentkit._dataclass import dataclass
 from agentkit._version import __version__
 from agentkit.agents.agent import PARAGRAPH, Agent, AgentTool
-from agentkit.agents.result import Pending, Resumption, RunFinished, RunResult, pending_of, result_in
+from agentkit.agents.result import Pending, Resumption, RunFinished, RunResult, final_result, pending_calls
 from agentkit.agents.run_config import LINEAGE, PausingTool, name_for_tool
 from agentkit.content import File, Image, read_part
 from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
@@ -350,11 +350,11 @@ class A2AAgent:
         A failure, also of the connection, is reported in the result. A task that needs input is a paused run:
         `result.pending` has its questions, and `result.resume(answers)` answers them.
         """
-        return result_in(list(self.events(prompt)))
+        return final_result(list(self.events(prompt)))
 
     async def arun(self, prompt: str | Resumption) -> RunResult[str]:
         """Async version of `run`."""
-        return result_in([event async for event in self.aevents(prompt)])
+        return final_result([event async for event in self.aevents(prompt)])
 
     def reset(self) -> None:
         """Forget the conversation."""
@@ -575,7 +575,7 @@ class _RemoteTask:
         """The answers in the format of the server. Raises ConfigError for answers of another kind."""
         from a2a.helpers import new_data_part
 
-        given, waiting = work.answers, pending_of(self._progress)
+        given, waiting = work.answers, pending_calls(self._progress)
         if not isinstance(given, Mapping):
             given = {each.id: cast("Any", given) for each in waiting}
         if [each.id for each in waiting] == [_REPLY]:

@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from agentkit.agents.result import Pending, RunFinished, RunResult, pending_of
+from agentkit.agents.result import Pending, RunFinished, RunResult, pending_calls
 from agentkit.decisions import Decision
 from agentkit.event_rendering import content_text, escape_invisible, plan_text, value_text
 from agentkit.events import (
@@ -158,7 +158,7 @@ def history(entries: Sequence[SessionEntry], left: Sequence[str], undone: Mappin
         progress = RunState.of(entry.event for entry in mine)
         for entry in mine:
             if isinstance(entry.event, RunEnded):
-                waiting = pending_of(progress) if run in left and entry is mine[-1] else ()
+                waiting = pending_calls(progress) if run in left and entry is mine[-1] else ()
                 # Build the page event for the end of a stored run; without a record its changes cannot be
                 # undone
                 is_undone = undone.get(progress.record)

@@ -323,7 +323,7 @@ class Session:
 
         return session_text(self.name, self.entries)
 
-    def anew(self) -> Session:
+    def start_over(self) -> Session:
         """Return an empty session of the same name. A stored session is renamed to its name with the time."""
         if self.store is not None and self.entries:
             self.store.rename(self.name, archive.old_name(self.name))

@@ -276,17 +276,17 @@ class Calibration:
         ordered, half = sorted(self.ratios), len(self.ratios) // 2
         return (ordered[half] + ordered[~half]) / 2 if ordered else 1.0
 
-    def learnt(self, estimated: int, reported: int) -> Calibration:
+    def updated(self, estimated: int, reported: int) -> Calibration:
         """The calibration after a request with `reported` input tokens; 0 means that the server reported nothing."""
         if estimated <= 0 or reported <= 0:
             return self
         ratio = min(max(reported / estimated, _LOWEST_RATIO), _HIGHEST_RATIO)
         return Calibration((*self.ratios, ratio)[-_MAX_RATIOS:])
 
-    def counted(self, estimated: int) -> int:
+    def to_server(self, estimated: int) -> int:
         """Convert an estimate to the server's expected count."""
         return math.ceil(estimated * self.ratio)
 
-    def estimated(self, counted: int) -> int:
+    def to_estimate(self, counted: int) -> int:
         """Convert a count of the server to our estimate."""
         return math.floor(counted / self.ratio)

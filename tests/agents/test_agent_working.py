@@ -92,7 +92,7 @@ def test_pending_call_of_a_worker_pauses_the_outer_run(way):
     assert json.loads(pending.arguments) == {"order": 7, "euros": 80}
     assert pending.question.startswith("clerk wants to call refund")
     assert desk.done == ["look up 7"]
-    result = seen(paused.lead, way, paused.resumption(True))
+    result = seen(paused.last_agent, way, paused.resumption(True))
     assert (result.status, result.output, contents(result)) == ("done", "All done.", ["I have refunded it."])
     assert desk.done == ["look up 7", "refund 7 80"]
 
@@ -163,7 +163,7 @@ def test_pending_call_of_a_nested_worker(way):
     )
     paused = seen(boss(middle), way, "Go")
     assert [(each.tool, each.within) for each in paused.pending] == [("refund", "desk")]
-    result = seen(paused.lead, way, paused.resumption(True))
+    result = seen(paused.last_agent, way, paused.resumption(True))
     assert (contents(result), desk.done) == (["The clerk did it."], ["look up 7", "refund 7 80"])
 
 

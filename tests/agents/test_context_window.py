@@ -138,7 +138,7 @@ def test_fitted_messages_include_the_newest_exchange():
     """The messages that fit are the newest ones, preceded by the summary."""
     room, messages = ContextBudget(Window(tokens=500, summarise=True)), conversation()
     room.summary = Summary(16, messages[15], "They spoke.")
-    fitted = room.fitted(messages, 500, 20, with_handles=False)
+    fitted = room.fit_messages(messages, 500, 20, with_handles=False)
     assert fitted.fits
     assert fitted.messages[-1] == PROMPT
     assert "They spoke." in str(fitted.messages[0])

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from agentkit import Agent, Approval, Limits, Tool
-from agentkit.agents.tool_calls import rounds
+from agentkit.agents.tool_calls import concurrent_groups
 from agentkit.agents.tool_policy import JudgedCall
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ConfigError
@@ -219,8 +219,12 @@ def test_rounds_of_calls():
     tools = [one.enter, one.where, other.enter, one.awhere, len, None, one.where]
     made = [tool and Tool(tool, f"tool_{place}") for place, tool in enumerate(tools)]
     calls = [JudgedCall(ToolCall(str(place), "a", "{}"), ALLOWED, tool) for place, tool in enumerate(made)]
-    assert ["".join(judged.call.id for judged in together) for together in rounds(calls)] == ["02345", "1", "6"]
-    assert rounds([]) == []
+    assert ["".join(judged.call.id for judged in together) for together in concurrent_groups(calls)] == [
+        "02345",
+        "1",
+        "6",
+    ]
+    assert concurrent_groups([]) == []
 
 
 @pytest.mark.parametrize("way", ["method", "partial", "wrapped"])

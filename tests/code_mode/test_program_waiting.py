@@ -363,7 +363,7 @@ def test_program_may_call_a_tool_that_asks_for_text():
     (pending,) = result.pending
     assert (pending.tool, pending.question, pending.needs_answer) == ("ask_user", "Which seat?", True)
     assert result.resume(True).pending[0].question == "Which seat?"
-    assert printed(result.lead.resume(answers={pending.id: "By the window."})) == "21\nBy the window.\n"
+    assert printed(result.last_agent.resume(answers={pending.id: "By the window."})) == "21\nBy the window.\n"
     assert desk.done == ["price Hue"]
 
 

@@ -509,9 +509,9 @@ def test_replaced_session_is_read_again(session):
 
 
 def test_anew_archives_the_old_session(session):
-    """`anew` returns an empty session of the same name and stores the old one under another name."""
+    """`start_over` returns an empty session of the same name and stores the old one under another name."""
     talk(session)
-    new = session.anew()
+    new = session.start_over()
     assert (new.name, new.messages) == ("trip", ())
     talk(new, "Hi again")
     if session.store is not None:
@@ -519,7 +519,7 @@ def test_anew_archives_the_old_session(session):
         assert len(kept) == 1
         assert kept[0].startswith("trip, until 20")
         assert Session(kept[0], session.store).messages[0] == UserMessage("Hi")
-    assert Session("empty").anew().messages == ()
+    assert Session("empty").start_over().messages == ()
 
 
 def test_a_fork_begins_with_the_first_messages(session):

@@ -100,7 +100,7 @@ def test_time_up_is_recorded_once(recorder):
         (inside.new_clock(), (1.0,)),
         (inside.new_clock(), (0.0,)),
     ):
-        assert tuple(map(watch.left, readings)) == readings
+        assert tuple(map(watch.seconds_left, readings)) == readings
         assert watch() <= watch()
     recorder.finish()
     assert [(line["watch"], line["up"]) for line in lines(recorder.path)] == [("1", 2), ("1/2", 1)]
