@@ -81,12 +81,12 @@ def test_refusal_names_the_first_three_changed_files(count, more, folder):
     for name in names:
         (folder / name).write_text("echo good\n")
     command = {"command": " && ".join(f"bash {name}" for name in names)}
-    bound = binding(shell_tool.within(Workspace(folder)), command, str(folder))
+    bound = approval_binding(shell_tool.within(Workspace(folder)), command, str(folder))
     for name in names:
         (folder / name).write_text("echo evil\n")
     named = ", ".join(repr(str(folder / name)) for name in names[:3])
     reason = f"The call was not run: {named}{more} changed after the approval was requested."
-    assert lapse(ALLOWED, bound, str).reason == reason
+    assert lapsed_denial(ALLOWED, bound, str).reason == reason
 
 
 def test_makefile_counts_as_a_script(folder):
