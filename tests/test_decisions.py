@@ -1,4 +1,4 @@
-"""Safety levels: their order, and how they are written."""
+"""Tests for safety levels: their order, names and numbers."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""The exceptions: what they carry, how they travel between processes, and how short their tracebacks are."""
+"""Tests for the exceptions: attributes, pickling, and short tracebacks."""
 
 import asyncio
 import copy

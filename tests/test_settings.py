@@ -1,4 +1,4 @@
-"""What counts as set, and who sees a secret?"""
+"""Tests for environment variables, secrets, and folders of settings and state."""
 
 import copy
 import json
@@ -120,7 +120,7 @@ def test_secret_values_are_sorted_by_length(monkeypatch):
 
 
 class Terminal:
-    """A stream that a person reads."""
+    """A stream that is a terminal."""
 
     def isatty(self):
         """Return True."""

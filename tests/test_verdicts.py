@@ -1,4 +1,4 @@
-"""What does a judge say, and which of several decisions binds?"""
+"""Tests for verdicts and the combination of decisions."""
 
 import itertools
 import json

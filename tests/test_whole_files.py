@@ -1,4 +1,4 @@
-"""Is a file written whole or not at all?"""
+"""Tests for writing whole files atomically."""
 
 import stat
 

@@ -136,10 +136,10 @@ class MapMixin(Runner, Generic[T]):
     ) -> BatchRun:
         unknown = options.keys() - MapOptions.__annotations__.keys()
         if unknown:
-            from agentkit.suggestions import arguments_of, refuse
+            from agentkit.suggestions import arguments_of, raise_unknown_argument
 
             accepted = (*arguments_of(MapMixin.map), *MapOptions.__annotations__)
-            refuse(f"Agent.{function}", unknown, accepted)
+            raise_unknown_argument(f"Agent.{function}", unknown, accepted)
         from agentkit.agents.batch import BatchRun
 
         answers = None
@@ -389,7 +389,7 @@ def _answer(said: Approved) -> Any:
 
 def _pause(result: RunResult[Any]) -> Pause:
     """The pause of the agent's run, at its first waiting call, with an id that is unique in the parent run."""
-    waits = RunState.of(result.milestones).waiting[0]
+    waits = RunState.of(result.events).waiting[0]
     asked = replace(waits.asked, id=f"{(CONTEXT.get() or NO_RUN).call}.{waits.asked.id}")
     decision, folder = (None, "") if waits.postponed is None else (waits.postponed.decision, waits.postponed.folder)
     return Pause(asked, waits.question, decision, folder, inner_run=json.loads(result.to_json()))

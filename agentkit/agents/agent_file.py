@@ -18,7 +18,7 @@ from agentkit._dataclass import dataclass
 from agentkit.agents.options import checked_optional
 from agentkit.decisions import Label, SafetyLevel
 from agentkit.errors import ConfigError
-from agentkit.event_rendering import suggestion, visible
+from agentkit.event_rendering import escape_invisible, suggestion
 from agentkit.messages import AssistantMessage, ToolSpec, arguments_of
 from agentkit.text_encoding import split_lines
 from agentkit.tooling.arguments import read_arguments
@@ -38,7 +38,7 @@ _BULLET = re.compile(r"\s*[-*•]\s+(?P<value>.*?)\s*")
 _LIMIT = re.compile(r"(?P<name>[A-Za-z][A-Za-z _-]*?)\s*[=: ]\s*(?P<value>[\d._]+|refuse|free|none)", re.IGNORECASE)
 _RULE = re.compile(r"\s*-{3,}\s*")
 _NOTHING = {"none", "no", "off"}
-_MOST_FILE_BYTES = 1_000_000
+_MAX_FILE_BYTES = 1_000_000
 _LOOSE_ENTRY = re.compile(r"\s*(?P<key>[^\W\d_][\w -]{0,30}?)\s*[:\uff1a\ufe55\u2236\ua789].*")
 """A line that looks like a setting to a person, in any letters and with any kind of colon."""
 
@@ -110,9 +110,9 @@ def _file_bytes(path: Path) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # replaced since it was looked at
             raise ValueError("it is not a regular file")
-        data = file.read(_MOST_FILE_BYTES + 1)
-    if len(data) > _MOST_FILE_BYTES:
-        raise ValueError(f"it is larger than {_MOST_FILE_BYTES:,} bytes")
+        data = file.read(_MAX_FILE_BYTES + 1)
+    if len(data) > _MAX_FILE_BYTES:
+        raise ValueError(f"it is larger than {_MAX_FILE_BYTES:,} bytes")
     return data
 
 
@@ -203,8 +203,8 @@ def _refuse_invisible(lines: _Lines, places: Iterable[int]) -> None:
     """Raise ConfigError for a setting with invisible characters, or with characters that end a line elsewhere."""
     for index in places:
         text = lines.texts[index].translate(_JOINERS)
-        if visible(text) != text:
-            lines.fail(index, f"It contains invisible characters: {visible(text):.200} Delete them.")
+        if escape_invisible(text) != text:
+            lines.fail(index, f"It contains invisible characters: {escape_invisible(text):.200} Delete them.")
 
 
 def _top(lines: _Lines) -> tuple[int, int, bool]:

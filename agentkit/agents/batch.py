@@ -48,7 +48,7 @@ from agentkit.tooling.signature import WITHOUT_MAIN
 from agentkit.tracing.listeners import Origin
 from agentkit.usage import UNLIMITED, Charge, Limits, is_whole
 
-MOST_LOSSES = 2
+MAX_LOSSES = 2
 """Maximum number of attempts for a prompt whose executor workers die."""
 
 OnProgress = Callable[[int, int | None, RunResult[Any]], object]
@@ -230,7 +230,7 @@ class BatchRun:
         return outcome.result
 
     def _arrived(self, job: Job, report: RemoteOutcome, part: BudgetShare) -> RunResult[Any] | None:
-        """The result of a run in another process: charges its spending and emits its milestones to the listeners.
+        """The result of a run in another process: charges its spending and emits its stored events to the listeners.
 
         None if its part of the budget was too small, and it must wait for others to end.
         """
@@ -240,7 +240,7 @@ class BatchRun:
             run, progress, _ = read_saved(report.saved)
             error = made_error(report.kind, report.error) if report.kind else None
             result = rebuilt(self.agent, session_of(self.agent, job), run, progress, error=error)
-            known, new = result.milestones[: report.known], result.milestones[report.known :]
+            known, new = result.events[: report.known], result.events[report.known :]
             for usage in filter(None, map(spent_in, new)):
                 self._budget.note(usage)
             told = [*new, RunFinished(result)] if new else []
@@ -273,7 +273,7 @@ class BatchRun:
         if earlier is not None and earlier.status == "done":
             return earlier
         # Without a stored session a retry would start over, and repeat the side effects of its tools.
-        if self._is_stored and has_killed_workers(error) and job.losses + 1 < MOST_LOSSES:
+        if self._is_stored and has_killed_workers(error) and job.losses + 1 < MAX_LOSSES:
             self._again.append(replace(job, losses=job.losses + 1))
             return None
         why = RunError(_why_lost(error, job.losses + 1, is_stored=self._is_stored))
@@ -331,7 +331,7 @@ def _check_executor(executor: object) -> None:
         )
 
 
-_MOST_AGENTS = 4
+_MAX_AGENTS = 4
 """Maximum number of unpickled agents, with their connections, that a worker process caches."""
 
 
@@ -347,9 +347,9 @@ class PickledAgent:
 class RemoteOutcome:
     """The outcome of a run in another process.
 
-    `saved` is the serialised result; its first `known` milestones are older than the run. `kind` is the name of the
-    error's class, or empty. `charge` is what the run spent of its part of the budget; `must_wait` is True if that part
-    was too small.
+    `saved` is the serialised result; its first `known` stored events are older than the run. `kind` is the name of
+    the error's class, or empty. `charge` is what the run spent of its part of the budget; `must_wait` is True if that
+    part was too small.
     """
 
     saved: str
@@ -416,7 +416,7 @@ def has_killed_workers(error: Exception) -> bool:
     return isinstance(error, KilledWorker)
 
 
-@lru_cache(maxsize=_MOST_AGENTS)
+@lru_cache(maxsize=_MAX_AGENTS)
 def _unpacked(data: bytes) -> PickledAgent:
     """Unpickle the agent, cached so that all its runs in this process share its connections."""
     traveller: PickledAgent = pickle.loads(data)
@@ -461,7 +461,7 @@ def _parts(agent: Runner) -> Iterator[tuple[str, Any]]:
     )
     yield "approve=", agent.approve
     yield "llm=", agent.llm
-    yield from ((f"The agent {lead.name!r}", lead) for lead in agent.handoff_targets.values())
+    yield from ((f"The agent {target.name!r}", target) for target in agent.handoff_targets.values())
 
 
 def _can_be_sent(part: object) -> bool:

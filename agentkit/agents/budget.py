@@ -30,9 +30,9 @@ from agentkit.sessions.context_window import (
 )
 from agentkit.sessions.state import Summary
 from agentkit.sessions.token_estimates import Calibration, Estimates
-from agentkit.usage import COUNTED_LIMITS, NO_USAGE, RESERVED_LIMITS, Charge, Limits, Price, Usage, dearest
+from agentkit.usage import COUNTED_LIMITS, NO_USAGE, RESERVED_LIMITS, Charge, Limits, Price, Usage, highest_price
 
-FEWEST_TOKENS = 16
+MIN_TOKENS = 16
 """With room for fewer tokens, no answer is requested."""
 
 _MAX_RESERVED_TOKENS, _MAX_TOKENS = 16_384, 10_000_000
@@ -124,7 +124,7 @@ class Budget:
     def seconds_left(self) -> float:
         """Seconds left for the run; infinite without a limit."""
         left = min(map(_own_seconds_left, self.chain()))
-        return self.clock.left(left) if isinstance(self.clock, Clock) and left < math.inf else left
+        return self.clock.seconds_left(left) if isinstance(self.clock, Clock) and left < math.inf else left
 
     @property
     def charged(self) -> Charge:
@@ -148,7 +148,7 @@ class Budget:
         input_tokens: int,
         max_tokens: Callable[[], int | None],
         price: Callable[[], Known],
-        fewest: int = FEWEST_TOKENS,
+        fewest: int = MIN_TOKENS,
     ) -> Reservation | LimitReached:
         """Reserve the worst case of a request; returns the limit that it would exceed.
 
@@ -231,7 +231,7 @@ class Budget:
             return None
         shortest = min(self.chain(), key=_own_seconds_left).limits
         return LimitReached(
-            "seconds", f"The run reached its time limit ({shortest.rendered('seconds')}). {RESUME_HINT}"
+            "seconds", f"The run reached its time limit ({shortest.format_limit('seconds')}). {RESUME_HINT}"
         )
 
     def exhausted(self, limit: str) -> LimitReached | None:
@@ -241,7 +241,7 @@ class Budget:
     def beyond(self, limit: str) -> LimitReached:
         """The counted limit that applies here: that of the budget with the least left."""
         limits = min(self.chain(), key=lambda budget: _left_to_count(budget, limit)).limits
-        return LimitReached(limit, f"The run is limited to {limits.rendered(limit)}. {RESUME_HINT}")
+        return LimitReached(limit, f"The run is limited to {limits.format_limit(limit)}. {RESUME_HINT}")
 
     def chain(self) -> Iterator[Budget]:
         """This budget and all its parents."""
@@ -269,7 +269,7 @@ class Budget:
         spent = self.spent
         if name == "cost" and price is not None:
             dollars = spent.dollars + price.worst(input_tokens).dollars(input_tokens, fewest)
-            return Limits(cost=float(f"{dollars:.2g}") * 1.1).rendered("cost")
+            return Limits(cost=float(f"{dollars:.2g}") * 1.1).format_limit("cost")
         tokens = {"input_tokens": spent.input_tokens + input_tokens, "output_tokens": spent.output_tokens + fewest}
         total = spent.total_tokens + input_tokens + fewest
         return f"{tokens.get(name, total):,}"
@@ -279,7 +279,7 @@ class Budget:
         return self._reached(limit, "The answer was cut off at")
 
     def _reached(self, name: str, what: str, needed: str = "") -> LimitReached:
-        return LimitReached(name, f"{what} the limit of {self.limits.rendered(name)}.{needed} {RESUME_HINT}")
+        return LimitReached(name, f"{what} the limit of {self.limits.format_limit(name)}.{needed} {RESUME_HINT}")
 
     def _rooms(self, input_tokens: int, price: Price | None) -> Iterator[tuple[str, float]]:
         limits, spent = self.limits, self.spent
@@ -319,7 +319,7 @@ def _price_under(limits: Limits, price: Callable[[], Known]) -> Price | None:
     stand_in = unknown if isinstance(unknown, Price) else _FREE if unknown == "free" else None
     known = [each or stand_in for each in (told if isinstance(told, tuple) else (told,))]
     prices = [each for each in known if each is not None]
-    return dearest(prices) if len(prices) == len(known) else None
+    return highest_price(prices) if len(prices) == len(known) else None
 
 
 def _sum(one: float, two: float) -> float:
@@ -389,7 +389,7 @@ class ContextBudget:
         """Maximum length of an answer in a window learnt from a refusal; None before the first refusal."""
         return max(self.window.tokens // 4, 1) if self.is_learnt and self.window.tokens else None
 
-    def left(self, request: Request, llm: Callable[[], LLM]) -> int | None:
+    def available_tokens(self, request: Request, llm: Callable[[], LLM]) -> int | None:
         """Number of estimated tokens available for the messages; None if the window is unknown."""
         known = None
         if self.window.tokens is None:

@@ -33,7 +33,7 @@ MAX_ITERATIONS = 100
 PROJECT_FILE = "AGENTS.md"
 SKILL_FOLDERS = (".agents/skills", ".agentkit/skills", ".claude/skills")
 _UNTRUSTED = frozenset(Label)
-_MOST_BYTES = 100_000
+_MAX_BYTES = 100_000
 _PROJECT = """\
 
 
@@ -122,7 +122,7 @@ class ProjectFiles:
         if not named:
             return None
         try:
-            read = {name: root.read(name, _MOST_BYTES) for name in named}
+            read = {name: root.read(name, _MAX_BYTES) for name in named}
             text = read[PROJECT_FILE].content.decode() if PROJECT_FILE in read else ""
         except (ToolError, UnicodeDecodeError) as error:
             raise ConfigError(f"The instructions in {str(folder)!r} cannot be read: {error}") from error

@@ -41,7 +41,7 @@ PENDING, ANSWERS = "pending", "answers"
 """The event of a workflow that lists what waits for a person, and the topic of the messages that answer it."""
 
 _RECEIVE_SECONDS = 30 * 24 * 3600
-_LEAST_SLEEP_SECONDS = 0.001
+_MIN_SLEEP_SECONDS = 0.001
 
 Work = Callable[[Any], Mapping[str, RunResult[Any]]]
 """Runs agents with the answers of a person; returns the results by the ids under which their calls wait."""
@@ -137,7 +137,7 @@ class DbosRun(FunctionRun):
         self.next_number()
         until = _engine().run_step({"name": "wait_until"}, lambda: when.astimezone().isoformat())
         left = datetime.fromisoformat(until).timestamp() - time.time()
-        _engine().sleep(max(left, _LEAST_SLEEP_SECONDS))  # a sleep of no time would not be stored as a step
+        _engine().sleep(max(left, _MIN_SLEEP_SECONDS))  # a sleep of no time would not be stored as a step
 
     def events(self, agent: Runner, prompt: Prompt, **given: Any) -> Generator[Event, None, None]:
         """The last event of a run of an agent, which is a step for each time that it waits for a person."""

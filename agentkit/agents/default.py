@@ -137,9 +137,9 @@ def _refuse_unknown(chosen: dict[str, Any]) -> None:
     """Raise TypeError for an unknown argument, with a suggestion."""
     unknown = [name for name in chosen if name not in _taken()]
     if unknown:
-        from agentkit.suggestions import refuse
+        from agentkit.suggestions import raise_unknown_argument
 
-        refuse("agent", unknown, _taken())
+        raise_unknown_argument("agent", unknown, _taken())
 
 
 def _host(llm: LLM) -> tuple[str, str]:

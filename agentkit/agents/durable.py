@@ -34,11 +34,11 @@ from agentkit.event_rendering import error_text
 from agentkit.events import (
     Event,
     FunctionStarted,
-    Milestone,
     RunEnded,
     RunResumed,
     RunStarted,
     StepRecorded,
+    StoredEvent,
     ToolCallFinished,
 )
 from agentkit.llm.pricing import cost_of
@@ -338,7 +338,7 @@ class FunctionRun(DurableScope):
         """What earlier executions have spent of the limits."""
         usage = self._usage()
         cost = cost_of(usage)
-        calls = sum(isinstance(each, ToolCallFinished) for state in self._agent_runs() for each in state.milestones)
+        calls = sum(isinstance(each, ToolCallFinished) for state in self._agent_runs() for each in state.events)
         dollars = 0.0 if cost is None else cost.dollars
         return Spending(usage.input_tokens, usage.output_tokens, dollars, Counter(tool_calls=calls))
 
@@ -362,7 +362,7 @@ class FunctionRun(DurableScope):
         if place >= len(runs):
             return None
         run, state = runs[place]
-        began = next((each for each in state.milestones if isinstance(each, RunStarted)), None)
+        began = next((each for each in state.events if isinstance(each, RunStarted)), None)
         if began is None or (began.prompt != content_from(prompt) and not agent.answer_validator.of("prompt")):
             raise SessionError(
                 f"Step {number} of {self.function.name} in the session {self.session.name!r} gives {agent.name} "
@@ -393,12 +393,12 @@ class DurableRun(FunctionRun):
         self.pending: list[Pending] = []
         self.until: datetime | None = None
         self.result: DurableResult[Any] | None = None
-        milestones = [entry.milestone for entry in session.entries if entry.run == identity]
-        self.steps = {each.number: each for each in milestones if isinstance(each, StepRecorded)}
-        started = next((each for each in milestones if isinstance(each, FunctionStarted)), None)
+        events = [entry.event for entry in session.entries if entry.run == identity]
+        self.steps = {each.number: each for each in events if isinstance(each, StepRecorded)}
+        started = next((each for each in events if isinstance(each, FunctionStarted)), None)
         self._is_known = started is not None
         self.arguments = self._begun(started, arguments)
-        ended = next((each for each in reversed(milestones) if isinstance(each, RunEnded)), None)
+        ended = next((each for each in reversed(events) if isinstance(each, RunEnded)), None)
         if ended is not None and ended.status == "done":
             value = ValueCodec(function.function, "return").decode(ended.output)
             self.result = DurableResult("done", value, session.name, usage=self._usage())
@@ -442,9 +442,9 @@ class DurableRun(FunctionRun):
         if self.pending or self.until:
             raise _Pause
 
-    def keep(self, milestone: Milestone) -> None:
-        """Store a milestone."""
-        self._store.append(self.session.name, entries_of_run(self._identity, [milestone]))
+    def keep(self, event: StoredEvent) -> None:
+        """Store an event."""
+        self._store.append(self.session.name, entries_of_run(self._identity, [event]))
 
     def record(self, step: StepRecorded) -> None:
         """Store a step."""
@@ -601,10 +601,10 @@ def _finished(result: RunResult[Any] | None) -> Generator[RunFinished[Any], None
 
 def _runs_in(entries: Iterable[SessionEntry]) -> list[tuple[str, RunState]]:
     """The runs of a session and their states, in the order in which they began."""
-    runs: dict[str, list[Milestone]] = {}
+    runs: dict[str, list[StoredEvent]] = {}
     for entry in entries:
-        runs.setdefault(entry.run, []).append(entry.milestone)
-    return [(run, RunState.of(milestones)) for run, milestones in runs.items()]
+        runs.setdefault(entry.run, []).append(entry.event)
+    return [(run, RunState.of(events)) for run, events in runs.items()]
 
 
 def _running() -> FunctionRun | None:

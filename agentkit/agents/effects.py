@@ -23,11 +23,20 @@ from agentkit.agents.guardrails import Middleware, asurrounded, surrounded
 from agentkit.agents.run_config import LINEAGE, HandoffCall, HandoffTarget, ParentRun
 from agentkit.agents.tool_policy import JudgedCall, recorded
 from agentkit.errors import Cancelled, ReplayError, ToolTimeout
-from agentkit.events import Approved, Event, Milestone, ResponseReceived, ToolCallFinished, deltas_of
+from agentkit.events import Approved, Event, ResponseReceived, StoredEvent, ToolCallFinished, response_deltas
 from agentkit.llm.client import LLM
 from agentkit.llm.pipeline import CANCELLATION, LEFT_USAGE, RequestCancellation, too_late
 from agentkit.messages import Request, Response, ToolCall, ToolResult
-from agentkit.recording import TAPE, Attempt, PersonAsked, active, ataped, attempted, is_replaying, taped
+from agentkit.recording import (
+    TAPE,
+    Attempt,
+    PersonAsked,
+    active,
+    arecord_or_replay,
+    is_replaying,
+    record_or_replay,
+    start_attempt,
+)
 from agentkit.safety.approval import NOBODY, SILENT, WORDS, Approval, ApprovalRequest, Approver, ApproverAnswer
 from agentkit.sessions.session import SessionRun
 from agentkit.tooling import execution
@@ -193,13 +202,13 @@ Steps = Generator[Event | Question, None, None]
 """The events and effects of a run; the driver performs each effect before the loop continues."""
 
 
-def tell(run: SessionRun, milestone: Milestone) -> Steps:
-    """Apply a milestone to the run, and emit it."""
-    run.progress.apply(milestone)
-    yield milestone
+def tell(run: SessionRun, event: StoredEvent) -> Steps:
+    """Apply a stored event to the run, and emit it."""
+    run.progress.apply(event)
+    yield event
 
 
-MOST_THREADS = 32
+MAX_THREADS = 32
 """Maximum number of concurrent tool calls of one response, as threads or tasks."""
 
 _FAR_SECONDS = 600.0
@@ -258,7 +267,7 @@ def _answer(question: Question, *, streaming: bool) -> Iterator[Event]:
         case AskModel():
             yield from _asked_whole(question, streaming=streaming)
         case AskPerson() if question.approve is not None or TAPE.get() is not None:
-            question.answer = taped(question.asked, partial(_approved, question, question.approve))
+            question.answer = record_or_replay(question.asked, partial(_approved, question, question.approve))
         case CallFunction(function, given, seconds_left):
             with question.asking():
                 question.answer = _called(partial(function, *given), seconds_left)
@@ -276,7 +285,7 @@ async def _aanswer(question: Question, *, streaming: bool) -> AsyncGenerator[Eve
                 async for event in events:
                     yield event
         case AskPerson() if question.approve is not None or TAPE.get() is not None:
-            question.answer = await ataped(question.asked, partial(_aapproved, question, question.approve))
+            question.answer = await arecord_or_replay(question.asked, partial(_aapproved, question, question.approve))
         case CallFunction(function, given, seconds_left):
             with question.asking():
                 question.answer = await _acalled(partial(function, *given), seconds_left)
@@ -296,7 +305,7 @@ def _asked_whole(question: AskModel, *, streaming: bool) -> Iterator[Event]:
             question.answer = ask()
         else:  # None if a guardrail refuses first
             question.answer = next(iter([*_in_time_each(lambda: iter([ask()]), seconds_left, guards)]), None)
-    return deltas_of(question.answer) if streaming and isinstance(question.answer, Response) else iter(())
+    return response_deltas(question.answer) if streaming and isinstance(question.answer, Response) else iter(())
 
 
 async def _aasked_pieces(question: AskModel) -> AsyncGenerator[Event, None]:
@@ -313,17 +322,17 @@ async def _aasked_pieces(question: AskModel) -> AsyncGenerator[Event, None]:
 
 async def _aasked_whole(question: AskModel, *, streaming: bool) -> AsyncGenerator[Event, None]:
     """Async version of `_asked_whole`."""
-    with question.asking(), question.around(), attempted() as attempt:
+    with question.asking(), question.around(), start_attempt() as attempt:
         complete = asurrounded(question.layers, question.llm().acomplete)
         async with _abandoned(question.seconds_left, attempt):
             question.answer = await complete(question.request)
-    for event in deltas_of(question.answer) if streaming and isinstance(question.answer, Response) else ():
+    for event in response_deltas(question.answer) if streaming and isinstance(question.answer, Response) else ():
         yield event
 
 
 async def _astream_events(question: AskModel) -> AsyncGenerator[Event, None]:
     ends = time.monotonic() + question.seconds_left
-    with attempted() as attempt:
+    with start_attempt() as attempt:
         with _on(attempt):
             events = question.llm().astream(question.request)
         async with _closed(events):
@@ -394,7 +403,7 @@ def _use(judged: JudgedCall, question: UseTools) -> ToolCallFinished:
     EXPECTED.set(judged.expected)
     with question.around(judged):
         run = partial(_run, judged, question.timeout_seconds, budget)
-        result = run() if TAPE.get() is None else taped(judged.asked, run, _holds_an_agent, budget)
+        result = run() if TAPE.get() is None else record_or_replay(judged.asked, run, _holds_an_agent, budget)
         question.results[judged.call.id] = result
     return ToolCallFinished(judged.call, result)
 
@@ -464,7 +473,7 @@ def _concurrently(functions: Sequence[Callable[[], _Value]]) -> Iterator[_Value]
     waiting = deque(functions)
     ended: queue.SimpleQueue[tuple[_Value] | BaseException] = queue.SimpleQueue()
     try:
-        for _ in range(min(len(functions), MOST_THREADS)):
+        for _ in range(min(len(functions), MAX_THREADS)):
             execution.start(partial(_work, waiting, ended))
         for _ in functions:
             outcome = ended.get()
@@ -490,7 +499,7 @@ def _work(waiting: deque[Callable[[], _Value]], ended: queue.SimpleQueue[tuple[_
 
 async def _ause_tools(question: UseTools) -> AsyncGenerator[Event, None]:
     """Run the calls as concurrent tasks, and emit each as it finishes."""
-    room = asyncio.Semaphore(MOST_THREADS)
+    room = asyncio.Semaphore(MAX_THREADS)
     tasks = [asyncio.create_task(_ause(judged, question, room)) for judged in question.calls]
     try:
         for ended in asyncio.as_completed(tasks):
@@ -510,7 +519,9 @@ async def _ause(judged: JudgedCall, question: UseTools, room: asyncio.Semaphore)
         EXPECTED.set(judged.expected)
         with question.around(judged):
             run = partial(_arun, judged, question.timeout_seconds, budget)
-            result = await (run() if TAPE.get() is None else ataped(judged.asked, run, _holds_an_agent, budget))
+            result = await (
+                run() if TAPE.get() is None else arecord_or_replay(judged.asked, run, _holds_an_agent, budget)
+            )
             question.results[judged.call.id] = result
     return ToolCallFinished(judged.call, result)
 
@@ -525,7 +536,7 @@ def _in_time_each(
         return
     came: queue.SimpleQueue[_Came[_Value]] = queue.SimpleQueue()
     cancellation = RequestCancellation(seconds_left)
-    with attempted() as attempt:
+    with start_attempt() as attempt:
         with _on(attempt):
             context = copy_context()
         context.run(CANCELLATION.set, cancellation)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agentkit.tooling.output_types import GrowingAnswer, OutputType
 
 
-MOST_RETRIES = 2
+MAX_RETRIES = 2
 _STAGES = ("prompt", "output", "result")
 
 REFUSALS = (ValueError, AssertionError)
@@ -98,11 +98,11 @@ class AnswerValidator:
 
     output: OutputType[Any] | None = None
     guardrails: tuple[Guardrail, ...] = ()
-    retries: int = MOST_RETRIES
+    retries: int = MAX_RETRIES
     is_of_run: bool = False
 
     @classmethod
-    def of_agent(cls, output_type: Any, guardrails: Iterable[GuardrailFunction]) -> AnswerValidator:
+    def with_agent(cls, output_type: Any, guardrails: Iterable[GuardrailFunction]) -> AnswerValidator:
         """Create the rules from an agent's arguments. Raises ConfigError for an invalid type or check."""
         if output_type in (None, str):
             return cls(None, _guardrails_from(guardrails))
@@ -113,7 +113,7 @@ class AnswerValidator:
     @classmethod
     def of_run(cls, output_type: Any) -> AnswerValidator:
         """Create the rules from a run's output type, `str` for a text. Raises ConfigError for an invalid type."""
-        return replace(cls.of_agent(output_type, ()), is_of_run=True)
+        return replace(cls.with_agent(output_type, ()), is_of_run=True)
 
     @property
     def schema(self) -> OutputSchema | None:

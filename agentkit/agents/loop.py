@@ -1,7 +1,7 @@
 """The run loop: a generator without I/O that yields events and effects.
 
-The state of a run is its Progress, which only milestones change. A run can therefore be resumed from any milestone:
-after a pause, a limit, a failure or a kill.
+The state of a run is its Progress, which only stored events change. A run can therefore be resumed from any recorded
+event: after a pause, a limit, a failure or a kill.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from agentkit.llm.client import ANSWER_CUT
 from agentkit.messages import Content, Response
 from agentkit.safety.approval import Grants
 from agentkit.sessions.session import SessionRun
-from agentkit.text_encoding import sentence
+from agentkit.text_encoding import as_sentence
 
 
 def judged_by(guardrail: Guardrail, value: Any, budget: Budget) -> Generator[CallFunction, None, Any]:
@@ -47,7 +47,7 @@ def judged_by(guardrail: Guardrail, value: Any, budget: Budget) -> Generator[Cal
     return guardrail.outcome(value, question.answer, budget.out_of_time())
 
 
-_FEWEST_LAST_TOKENS = 200
+_MIN_LAST_TOKENS = 200
 """With fewer tokens left, a last answer is not requested."""
 
 _LANDING = (
@@ -59,15 +59,15 @@ _LANDING = (
 class RunLoop:
     """One run of one conversation.
 
-    `iteration` is the number of the newest request, to which its tool calls belong; 0 before the first. `lead` is the
-    agent that owns the run; a handoff changes the plan, not `lead`.
+    `iteration` is the number of the newest request, to which its tool calls belong; 0 before the first. `owner` is the
+    agent that owns the run; a handoff changes the plan, not `owner`.
     """
 
-    def __init__(self, plan: RunConfig, run: SessionRun, budget: Budget, lead: HandoffTarget | None = None) -> None:
+    def __init__(self, plan: RunConfig, run: SessionRun, budget: Budget, owner: HandoffTarget | None = None) -> None:
         self.run, self.budget = run, budget
         plan.room.recall(run.summary, run.history)
         self.asking = ModelRequester(plan, run, budget)
-        self.lead = plan.lead if lead is None else lead
+        self.owner = plan.active_agent if owner is None else owner
         self.progress = run.progress
         self.iteration = self.progress.iterations
         self.repeats = Repeats(self.progress.tool_calls)
@@ -201,17 +201,17 @@ class RunLoop:
             yield from self._end("paused")
         elif batch.limit is not None:
             yield from self._land(batch.limit)
-        elif batch.lead is not None:
-            self.asking.plan = self._plan_of(batch.lead)
+        elif batch.handoff is not None:
+            self.asking.plan = self._plan_of(batch.handoff)
             yield from self.asking.instruct()
-            yield from tell(self.run, HandedOff(batch.lead.name))
+            yield from tell(self.run, HandedOff(batch.handoff.name))
 
-    def _plan_of(self, lead: HandoffTarget) -> RunConfig:
+    def _plan_of(self, target: HandoffTarget) -> RunConfig:
         """The configuration of the agent that takes over; an agent that led before keeps its approvals for this run."""
-        self.grants[id(self.plan.lead)] = self.plan.policy_context.grants
-        plan = lead.config_from(self.plan)
+        self.grants[id(self.plan.active_agent)] = self.plan.policy_context.grants
+        plan = target.config_from(self.plan)
         plan.room.recall(self.run.summary, self.run.history)
-        grants = self.grants.get(id(lead), plan.policy_context.grants)
+        grants = self.grants.get(id(target), plan.policy_context.grants)
         return replace(plan, policy_context=replace(plan.policy_context, grants=grants))
 
     def _limit(self) -> LimitReached | None:
@@ -241,7 +241,7 @@ class RunLoop:
     def _answer_last(self, limit: LimitReached) -> Steps:
         """Request a last answer without tools; an invalid answer is not retried."""
         request = yield from self.asking.request(_LANDING.format(limit=limit.limit.replace("_", " ")))
-        reservation = self.asking.reserve(request, _FEWEST_LAST_TOKENS)
+        reservation = self.asking.reserve(request, _MIN_LAST_TOKENS)
         if isinstance(reservation, LimitReached):
             return
         self.iteration = self.progress.iterations + 1
@@ -271,7 +271,8 @@ class RunLoop:
         else:
             self.was_done = False
             yield from tell(
-                self.run, AnswerRefused(f"This answer cannot be used. {sentence(str(refusal))} Answer again, in full.")
+                self.run,
+                AnswerRefused(f"This answer cannot be used. {as_sentence(str(refusal))} Answer again, in full."),
             )
 
     def _refused(self, refusal: Exception) -> RunError:
@@ -355,7 +356,7 @@ class RunLoop:
             run.history,
             self.error,
             value=self.value if run.progress.status == "done" or is_typed else self._text,
-            lead=self.lead,
+            last_agent=self.owner,
             rules=plan.answers,
             record=plan.policy_context.workspace.begun_record,
             context=plan.context.value,

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from agentkit.agents.budget import FEWEST_TOKENS, Budget, Reservation
+from agentkit.agents.budget import MIN_TOKENS, Budget, Reservation
 from agentkit.agents.effects import AskModel, AskPerson, CallFunction, Question, Steps, tell
 from agentkit.agents.guardrails import Guardrail
 from agentkit.agents.run_config import CallingTool, RunConfig
@@ -53,10 +53,10 @@ from agentkit.usage import NO_USAGE, Usage, unreported
 FIND_TOOLS = "find_tools"
 """Name of the tool that searches for other tools."""
 
-MOST_FOUND = 8
+MAX_FOUND = 8
 """Maximum number of tools returned by one search."""
 
-_MOST_LISTED_CHARS = 2_000
+_MAX_LISTED_CHARS = 2_000
 _DESCRIPTION = (
     "Search for tools that are not listed yet. There are {count} more, and the tools found can be called from then "
     "on. Search before you say that something cannot be done. {listed}"
@@ -116,7 +116,7 @@ def _find_tools(tools: Toolset) -> AnyTool:
     """The search tool. Its descriptions of other tools are those the model would have received anyway."""
 
     def find_tools(query: str) -> dict[str, Any]:
-        found = [tool.name for tool in tools_that_fit(query, tools)[:MOST_FOUND]]
+        found = [tool.name for tool in tools_that_fit(query, tools)[:MAX_FOUND]]
         if not found:
             return {"status": "empty", "tools": [], "note": _NOTHING}
         return {"tools": found, "note": _FOUND}
@@ -133,17 +133,17 @@ def _find_tools(tools: Toolset) -> AnyTool:
 
 def _listed(names: Sequence[str]) -> str:
     """Describe what can be found: all names, or their most frequent words if the names are too long."""
-    if len(", ".join(names)) <= _MOST_LISTED_CHARS:
+    if len(", ".join(names)) <= _MAX_LISTED_CHARS:
         return f"They are: {', '.join(names)}."
     counted = Counter(word for name in names for word in dict.fromkeys(name.lower().replace("-", "_").split("_")))
     words = [word for word, _ in counted.most_common() if word]
-    return f"Words in their names: {_within(words, _MOST_LISTED_CHARS)}."
+    return f"Words in their names: {_within(words, _MAX_LISTED_CHARS)}."
 
 
-def _within(words: Collection[str], most_chars: int) -> str:
+def _within(words: Collection[str], max_chars: int) -> str:
     """Join as many words as fit."""
     text = ", ".join(words)
-    return text if len(text) <= most_chars else text[:most_chars].rpartition(",")[0]
+    return text if len(text) <= max_chars else text[:max_chars].rpartition(",")[0]
 
 
 _TABLE = (
@@ -155,10 +155,10 @@ _FIND = "SELECT rowid, -bm25(tools, ?, ?, ?, ?) AS score FROM tools WHERE tools 
 _WEIGHTS = (4.0, 2.0, 1.0, 2.0)
 """Weights of a match in a tool's name, description, parameters and spelling variants."""
 
-_MOST_CHARS = 4_000
+_MAX_CHARS = 4_000
 """Only this much of a long text is indexed."""
 
-_MOST_LEAVES = 500
+_MAX_LEAVES = 500
 _SAID = ("description", "title")
 
 
@@ -181,8 +181,8 @@ def _words_of(tool: AnyTool) -> tuple[str, str, str, str]:
     spec = tool.spec
     texts = (
         spec.name.replace("_", " "),
-        spec.description[:_MOST_CHARS],
-        " ".join(_texts(spec.parameters))[:_MOST_CHARS],
+        spec.description[:_MAX_CHARS],
+        " ".join(_texts(spec.parameters))[:_MAX_CHARS],
     )
     name, description, parameters = map(indexed, texts)
     return name.words, description.words, parameters.words, f"{name.variants} {description.variants}"
@@ -192,7 +192,7 @@ def _texts(schema: Mapping[str, Any]) -> Iterator[str]:
     """The names and descriptions of parameters and fields, outermost first."""
     waiting: list[Any] = [schema]
     for place, part in enumerate(waiting):
-        if place >= _MOST_LEAVES:
+        if place >= _MAX_LEAVES:
             return
         if isinstance(part, list):
             waiting += part
@@ -340,7 +340,7 @@ def _conditions(name: str, policy_context: ToolPolicyContext) -> Iterator[Decisi
     yield from (rule.decision({}) for rule in rules if rule.verdict is not Verdict.ALLOW)
 
 
-_MOST_SHORTER_REQUESTS = 3
+_MAX_SHORTER_REQUESTS = 3
 """Without a limit named by the server each retry is a quarter shorter: the last has 42 % of the original length."""
 
 _CHOOSING = {"tool_choice": "auto"}
@@ -414,7 +414,7 @@ class ModelRequester:
             yield from self.hosting.judge(hosted, plan, self.policy_context(), messages)
             specs = self.hosting.permitted(specs)
         request = Request(messages, instruction, specs, plan.answers.schema, self._settings())
-        left = plan.room.left(request, plan.llm)
+        left = plan.room.available_tokens(request, plan.llm)
         if left is not None:
             request = yield from self._fitted(request, left)
         if plan.room.window.edit is None:
@@ -432,7 +432,7 @@ class ModelRequester:
         specs = self.hosting.permitted(self._specs(messages)) if request.tools else ()
         return replace(request, messages=fitted.messages, tools=specs)
 
-    def reserve(self, request: Request, fewest: int = FEWEST_TOKENS) -> Reservation | LimitReached:
+    def reserve(self, request: Request, fewest: int = MIN_TOKENS) -> Reservation | LimitReached:
         """Reserve the worst-case cost of the request; returns the limit that it would exceed.
 
         An answer of fewer than `fewest` tokens is not worth a request.
@@ -444,7 +444,7 @@ class ModelRequester:
     ) -> Generator[Event | Question, None, Response | ModelError]:
         """Send the request; retry with shorter requests if the model refuses it as too long."""
         answer = yield from self._asked(request, reservation)
-        for _ in range(_MOST_SHORTER_REQUESTS):
+        for _ in range(_MAX_SHORTER_REQUESTS):
             if isinstance(answer, Response) or not answer.is_too_long:
                 break
             self.plan.room.refused(request, reservation.max_tokens, answer.limit_tokens)

@@ -15,7 +15,7 @@ from agentkit.agents.guardrails import AnswerValidator, GuardrailFunction, Middl
 from agentkit.agents.human_approval import answer_later, is_approver
 from agentkit.agents.result import GivenApprover
 from agentkit.agents.run_config import HandoffTarget, Instruction
-from agentkit.content import File, Image, worded
+from agentkit.content import File, Image, load_part
 from agentkit.decisions import Label, Level, SafetyLevel
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import suggestion
@@ -127,18 +127,18 @@ def refuse_unknown(given: Iterable[str], takes: Sequence[str]) -> None:
     """Raise TypeError for an unknown argument of Agent, with a suggestion."""
     unknown = [name for name in given if name not in takes]
     if unknown:
-        from agentkit.suggestions import refuse
+        from agentkit.suggestions import raise_unknown_argument
 
-        refuse("Agent", unknown, takes)
+        raise_unknown_argument("Agent", unknown, takes)
 
 
 def refuse_of_run(function: str, given: Iterable[str], takes: Sequence[str]) -> None:
     """Raise TypeError for an unknown argument of a method that runs an agent, with a suggestion."""
     unknown = [name for name in given if name not in takes]
     if unknown:
-        from agentkit.suggestions import refuse
+        from agentkit.suggestions import raise_unknown_argument
 
-        refuse(f"Agent.{function}", unknown, takes)
+        raise_unknown_argument(f"Agent.{function}", unknown, takes)
 
 
 def checked(name: str, value: _Value) -> _Value:
@@ -227,22 +227,22 @@ def checked_listener(listener: _Value) -> _Value:
 
 def handoffs_from(agents: Iterable[HandoffTarget]) -> dict[str, HandoffTarget]:
     """Agents by name. Raises ConfigError for an invalid agent and for duplicate names."""
-    leads: dict[str, HandoffTarget] = {}
+    targets: dict[str, HandoffTarget] = {}
     for agent in checked_agents("handoffs", agents):
-        if agent.name in leads:
+        if agent.name in targets:
             raise ConfigError(f"Two handoff agents are named {agent.name!r}; give them distinct names.")
-        leads[agent.name] = agent
-    return leads
+        targets[agent.name] = agent
+    return targets
 
 
 def checked_agents(argument: str, agents: Iterable[HandoffTarget]) -> list[HandoffTarget]:
     """Validate a list of agents. Raises ConfigError."""
     if agents == ():
         return []
-    leads = list(agents) if isinstance(agents, _SEVERAL) else None
-    if leads is None or not all(isinstance(agent, HandoffTarget) for agent in leads):
+    targets = list(agents) if isinstance(agents, _SEVERAL) else None
+    if targets is None or not all(isinstance(agent, HandoffTarget) for agent in targets):
         raise ConfigError(f"{argument}= takes a list of agents. Got {agents!r:.200}.")
-    return leads
+    return targets
 
 
 def content_from(prompt: Prompt) -> Content:
@@ -281,7 +281,7 @@ def unanswered(session: Session) -> Content:
 def _part(part: str | Image | File | Path) -> str | Image | File:
     """Convert a part of a prompt; a text file becomes its text. Raises ConfigError."""
     try:
-        return worded(part)
+        return load_part(part)
     except OSError as error:
         raise ConfigError(f"The file {str(part)!r} of the prompt cannot be read: {error.strerror}.") from None
     except ValueError as error:
@@ -367,7 +367,7 @@ def attributes_from(given: Mapping[str, Any]) -> dict[str, Any]:
     own["policy"] = policy_from(SafetyLevel.of(given["safety"]), given["policy"], given["rules"])
     output_type, guardrails = given["output_type"], given["guardrails"]
     has_rules = output_type is not None or guardrails != ()
-    own["_answers"] = AnswerValidator.of_agent(output_type, guardrails) if has_rules else _RULES
+    own["_answers"] = AnswerValidator.with_agent(output_type, guardrails) if has_rules else _RULES
     check_rules(own["policy"], own["tools"])
     return own
 

@@ -12,14 +12,14 @@ from typing import Any
 
 from agentkit import errors
 from agentkit._dataclass import dataclass
-from agentkit.agents.budget import FEWEST_TOKENS, Budget, Known
+from agentkit.agents.budget import MIN_TOKENS, Budget, Known
 from agentkit.agents.guardrails import AnswerValidator
 from agentkit.agents.options import Prompt, content_from
 from agentkit.agents.result import Resumption, RunFinished, RunResult, as_error
 from agentkit.agents.run_config import LINEAGE, find_agent
 from agentkit.agents.runner import ResumingAgent, Runner
 from agentkit.errors import AgentKitError, Cancelled, LimitExceeded, MissingExtra, RunError, SessionError
-from agentkit.events import Event, LimitReached, Milestone, RequestFailed, RunEnded, RunStarted
+from agentkit.events import Event, LimitReached, RequestFailed, RunEnded, RunStarted, StoredEvent
 from agentkit.llm.client import LLM
 from agentkit.llm.pricing import prices_under
 from agentkit.recording import TAPE, ScopedRecording, clock
@@ -109,7 +109,7 @@ class Outcome:
 class PromptRun:
     """The run of one job. It ends at the next event after `is_stopped` returns True.
 
-    After `run` or `arun`, `milestones` are those of the result; the first `known` of them are older than this run.
+    After `run` or `arun`, `events` are those of the result; the first `known` of them are older than this run.
     """
 
     agent: Runner
@@ -117,7 +117,7 @@ class PromptRun:
     share: SharedBudget
     is_stopped: Callable[[], bool] = field(default=lambda: False)
     session: Session = field(default_factory=Session)
-    milestones: list[Milestone] = field(default_factory=list)
+    events: list[StoredEvent] = field(default_factory=list)
     known: int = 0
     result: RunResult[Any] | None = None
 
@@ -161,21 +161,21 @@ class PromptRun:
         self.session = session_of(self.agent, self.job)
         earlier = self.job.earlier or earlier_result(self.agent, self.session, self.job.prompt)
         if earlier is not None:
-            self.milestones, self.known = list(earlier.milestones), len(earlier.milestones)
+            self.events, self.known = list(earlier.events), len(earlier.events)
         if earlier is None or earlier.status != "done":
             limit = used_up(self.share, price_teller(self.job.options.get("llm") or self.agent.llm))
             if limit is None:
                 answers = self.job.answers if earlier is not None and earlier.status == "paused" else None
                 return self.job.prompt if earlier is None else Resumption(earlier, answers)
             run = _run_id(self.session) if earlier is None else earlier.run_id
-            milestones = self.milestones or [_begun(self.agent, self.job)]
-            earlier = stopped(self.agent, self.session, run, [*milestones, limit])
-        self.result, self.known = earlier, len(earlier.milestones)
+            events = self.events or [_begun(self.agent, self.job)]
+            earlier = stopped(self.agent, self.session, run, [*events, limit])
+        self.result, self.known = earlier, len(earlier.events)
         return earlier
 
     def _hear(self, event: Event) -> None:
-        if isinstance(event, Milestone):
-            self.milestones.append(event)
+        if isinstance(event, StoredEvent):
+            self.events.append(event)
         elif isinstance(event, RunFinished):
             self.result = event.result
 
@@ -183,16 +183,16 @@ class PromptRun:
         """The outcome; for a stopped run, the results so far."""
         if self.result is None:
             return Outcome(self._failed(Cancelled("The run was cancelled by its caller.")), must_wait=False)
-        self.milestones = list(self.result.milestones)
+        self.events = list(self.result.events)
         return Outcome(self.result, must_wait=self.result.status == "limit" and self.share.refusal is not None)
 
     def _failed(self, error: Exception) -> RunResult[Any]:
         told = as_error(error)
-        progress = RunState.of(self.milestones)
+        progress = RunState.of(self.events)
         for interrupted in tuple(progress.interruptions()):
             progress.apply(interrupted)
         progress.apply(RunEnded("failed", progress.text, str(told)))
-        self.milestones = progress.milestones
+        self.events = progress.events
         return rebuilt(self.agent, self.session, _run_id(self.session), progress, error=told)
 
 
@@ -211,8 +211,8 @@ def earlier_result(agent: Runner, session: Session, prompt: Prompt) -> RunResult
     if not entries:
         return None
     run = entries[0].run
-    progress = RunState.of(entry.milestone for entry in entries if entry.run == run)
-    asked = next((each.prompt for each in progress.milestones if isinstance(each, RunStarted)), None)
+    progress = RunState.of(entry.event for entry in entries if entry.run == run)
+    asked = next((each.prompt for each in progress.events if isinstance(each, RunStarted)), None)
     if asked is None or (asked != content_from(prompt) and not agent.answer_validator.of("prompt")):
         raise SessionError(
             f"The session {session.name!r} belongs to another prompt. Map these prompts with another session= of the "
@@ -224,7 +224,7 @@ def earlier_result(agent: Runner, session: Session, prompt: Prompt) -> RunResult
 def rebuilt(
     agent: Runner, session: Session, run: str, progress: RunState, *, error: AgentKitError | None = None
 ) -> RunResult[Any]:
-    """Rebuild the result from milestones, parsing the answer again. Raises SessionError if it cannot be parsed."""
+    """Rebuild the result from stored events, parsing the answer again. Raises SessionError if it cannot be parsed."""
     rules = _rules(agent, progress.agent)
     value: Any = None if rules.output is not None else progress.text
     if progress.status == "done":
@@ -235,29 +235,31 @@ def rebuilt(
                 f"The answer stored in {session.name!r} does not match the agent's output type: {fault}"
             ) from fault
     record = agent.workspace.for_run(progress.record or None, label=agent.name, dry_run=agent.dry_run).begun_record
-    known = {"lead": ResumingAgent(agent, session), "record": record, "rules": rules}
+    known = {"last_agent": ResumingAgent(agent, session), "record": record, "rules": rules}
     return RunResult.of(progress, run, (), error or _error_of(progress), value=value, **known)
 
 
 def _rules(agent: Runner, name: str) -> AnswerValidator:
     """The answer rules of the agent of that name, which led last."""
-    lead = None if name in ("", agent.name) else find_agent(name, agent.handoff_targets)
+    target = None if name in ("", agent.name) else find_agent(name, agent.handoff_targets)
     return (
-        lead.answer_validator.or_type_of(agent.answer_validator) if isinstance(lead, Runner) else agent.answer_validator
+        target.answer_validator.or_type_of(agent.answer_validator)
+        if isinstance(target, Runner)
+        else agent.answer_validator
     )
 
 
-def stopped(agent: Runner, session: Session, run: str, milestones: Sequence[Milestone]) -> RunResult[Any]:
+def stopped(agent: Runner, session: Session, run: str, events: Sequence[StoredEvent]) -> RunResult[Any]:
     """The result of a run that hit a limit before it could continue, with what was done so far. It can be resumed."""
-    so_far = RunState.of(milestones)
+    so_far = RunState.of(events)
     why = "" if so_far.limit is None else so_far.limit.reason
-    return rebuilt(agent, session, run, RunState.of([*milestones, RunEnded("limit", so_far.text, why)]))
+    return rebuilt(agent, session, run, RunState.of([*events, RunEnded("limit", so_far.text, why)]))
 
 
 def failed(agent: Runner, job: Job, error: AgentKitError, earlier: RunResult[Any] | None = None) -> RunResult[Any]:
     """The result of a prompt that ended with an error; `earlier` is the result stored in its session."""
     session = session_of(agent, job)
-    known = [_begun(agent, job)] if earlier is None else earlier.milestones
+    known = [_begun(agent, job)] if earlier is None else earlier.events
     progress = RunState.of([*known, RunEnded("failed", "", str(error))])
     return rebuilt(agent, session, _run_id(session), progress, error=error)
 
@@ -280,7 +282,7 @@ def used_up(budget: Budget, price: Callable[[], Known]) -> LimitReached | None:
     counted = filter(None, map(budget.exhausted, COUNTED_LIMITS))
     if (limit := next(counted, None)) is not None:
         return limit
-    reserved = budget.reserve(0, lambda: FEWEST_TOKENS, price)
+    reserved = budget.reserve(0, lambda: MIN_TOKENS, price)
     if isinstance(reserved, LimitReached):
         return reserved
     budget.release(reserved)
@@ -325,7 +327,7 @@ def _error_of(progress: RunState) -> AgentKitError | None:
         return None
     if progress.limit is not None:
         return LimitExceeded(progress.limit.reason)
-    before = progress.milestones[-2] if len(progress.milestones) > 1 else None
+    before = progress.events[-2] if len(progress.events) > 1 else None
     if isinstance(before, RequestFailed):
         return made_error(before.kind, before.error)
     return RunError(ended.error or f"The run was {ended.status}.")
@@ -346,7 +348,7 @@ def _kept(session: Session) -> list[SessionEntry]:
 
 
 def _begun(agent: Runner, job: Job) -> RunStarted:
-    """The first milestone of the job's run; an invalid prompt is shown as text."""
+    """The first stored event of the job's run; an invalid prompt is shown as text."""
     try:
         return RunStarted(agent.name, content_from(job.prompt))
     except AgentKitError:

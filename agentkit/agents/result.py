@@ -14,7 +14,7 @@ from agentkit.agents.guardrails import AnswerValidator
 from agentkit.decisions import Decision
 from agentkit.errors import AgentKitError, ConfigError, RunError, SessionError, short_traceback
 from agentkit.event_rendering import answer_text, count_text, tokens_text
-from agentkit.events import Event, EventDescription, Milestone, RunStatus, Severity, ToolCallFinished, token_counts
+from agentkit.events import Event, EventDescription, RunStatus, Severity, StoredEvent, ToolCallFinished, token_counts
 from agentkit.llm.pricing import cost_of
 from agentkit.messages import Content, Message
 from agentkit.redaction import redact
@@ -88,8 +88,8 @@ class Resumption:
     @property
     def session(self) -> Any:
         """The session of the run, if it is not that of its agent and its result has it."""
-        lead = self.saved.lead if isinstance(self.saved, RunResult) else None
-        return getattr(lead, "session", None) if hasattr(lead, "agent") else None
+        agent = self.saved.last_agent if isinstance(self.saved, RunResult) else None
+        return getattr(agent, "session", None) if hasattr(agent, "agent") else None
 
     @property
     def rules(self) -> AnswerValidator | None:
@@ -109,11 +109,11 @@ class Resumption:
         if self.saved is None:
             return None
         saved = self.saved if isinstance(self.saved, RunResult) else RunResult.from_json(self.saved)
-        return saved.run_id, RunState.of(saved.milestones), saved.history
+        return saved.run_id, RunState.of(saved.events), saved.history
 
 
 _MAYBE_CALL = re.compile(r"[<\[]|\A\s*[{`]")
-_STAYS = ("lead", "context", "rules")
+_STAYS = ("last_agent", "context", "rules")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -124,8 +124,8 @@ class RunResult(Generic[T]):
     did not finish; None without either. `output` is the same, but raises an error without a value. `messages` are those
     of this run; `tool_calls` holds each call with its result, in the order requested; `error` says why the status is
     not `done`, `limit` which limit was hit; `pending` are the calls that wait for a person; `agent` is the agent that
-    led last; `record` is the record of changes in the workspace, None without changes; `milestones` holds all
-    milestones, `history` the conversation before. `context` is the context of the run, `rules` its answer rules.
+    led last; `record` is the record of changes in the workspace, None without changes; `events` holds all
+    stored events, `history` the conversation before. `context` is the context of the run, `rules` its answer rules.
 
     A result can be pickled and copied, without its agent, context and rules, and without values of tool calls that
     cannot be pickled.
@@ -143,9 +143,9 @@ class RunResult(Generic[T]):
     pending: tuple[Pending, ...] = ()
     agent: str = field(default="", repr=False)
     run_id: str = field(default="", repr=False)
-    milestones: tuple[Milestone, ...] = field(default=(), repr=False, compare=False)
+    events: tuple[StoredEvent, ...] = field(default=(), repr=False, compare=False)
     history: tuple[Message, ...] = field(default=(), repr=False, compare=False)
-    lead: Any = field(default=None, repr=False, compare=False)
+    last_agent: Any = field(default=None, repr=False, compare=False)
     context: Any = field(default=None, repr=False, compare=False)
     rules: AnswerValidator | None = field(default=None, repr=False, compare=False)
 
@@ -169,7 +169,7 @@ class RunResult(Generic[T]):
         error: AgentKitError | None,
         **known: Any,
     ) -> RunResult[T]:
-        """Create the result from the run's state; `known` holds further fields: value, lead, record, context, rules."""
+        """Create the result from the run's state; `known` holds further fields: value, last_agent, record, …."""
         result = cls(
             status=progress.status or "interrupted",
             messages=progress.valid_messages(),
@@ -181,7 +181,7 @@ class RunResult(Generic[T]):
             pending=pending_of(progress),
             agent=progress.agent,
             run_id=run_id,
-            milestones=tuple(progress.milestones),
+            events=tuple(progress.events),
             history=history,
             **known,
         )
@@ -222,7 +222,7 @@ class RunResult(Generic[T]):
         """The answer as text, other values as JSON; empty without an answer."""
         if self.value is None and self.status != "done":
             return ""
-        return (self.rules or AnswerValidator.of_agent(type(self.value), ())).read(self.value)
+        return (self.rules or AnswerValidator.with_agent(type(self.value), ())).read(self.value)
 
     def values(self, tool: str) -> list[Any]:
         """The return values of the successful calls of a tool in this run, in order.
@@ -230,7 +230,7 @@ class RunResult(Generic[T]):
         Raises ConfigError for a misspelled name: a tool that neither the run has called nor the agent has.
         """
         called = {used.call.name for used in self.tool_calls}
-        known = called if self.lead is None else called.union(self.lead.tools.names)
+        known = called if self.last_agent is None else called.union(self.last_agent.tools.names)
         if tool not in known and (meant := closest(tool, sorted(known), _ALIKE)):
             raise ConfigError(f"No tool of this run is named {tool!r}. Did you mean {meant!r}?")
         return [used.result.value for used in self.tool_calls if used.call.name == tool and used.result.ok]
@@ -278,14 +278,16 @@ class RunResult(Generic[T]):
         `limits` and `max_iterations` apply to the rest of the run. Raises ConfigError for invalid answers, and
         SessionError if the run was resumed since.
         """
-        result: RunResult[T] = self._lead().run(self.resumption(answers, limits=limits, max_iterations=max_iterations))
+        result: RunResult[T] = self._resuming_agent().run(
+            self.resumption(answers, limits=limits, max_iterations=max_iterations)
+        )
         return result
 
     async def aresume(
         self, answers: Answers | None = None, *, limits: Limits | None = None, max_iterations: int | None = None
     ) -> RunResult[T]:
         """Async version of `resume`."""
-        result: RunResult[T] = await self._lead().arun(
+        result: RunResult[T] = await self._resuming_agent().arun(
             self.resumption(answers, limits=limits, max_iterations=max_iterations)
         )
         return result
@@ -310,7 +312,7 @@ class RunResult(Generic[T]):
             "agent": self.agent,
             "status": self.status,
             "history": [encode_part(message) for message in self.history],
-            "milestones": [encode(milestone) for milestone in self.milestones],
+            "milestones": [encode(event) for event in self.events],
         }
         return to_line(saved)
 
@@ -324,10 +326,10 @@ class RunResult(Generic[T]):
                 raise RunError(f"The run waits for a person: {waiting} Continue with result.resume(answers).", self)
             return self
 
-    def _lead(self) -> Any:
-        if self.lead is None:
+    def _resuming_agent(self) -> Any:
+        if self.last_agent is None:
             raise RunError("This result has no reference to its agent. Use agent.resume(result).", self)
-        return self.lead
+        return self.last_agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,10 +395,8 @@ def read_saved(text: str) -> tuple[str, RunState, tuple[Message, ...]]:
     fault = _change_in(run_id, progress, history)
     if fault is not None:
         raise SessionError(f"This saved run was changed: {fault}")
-    unmade = set(
-        map(id, unmade_approvals(progress.milestones, progress))
-    )  # for example of a program with a waiting call
-    return run_id, RunState.of(each for each in progress.milestones if id(each) not in unmade), history
+    unmade = set(map(id, unmade_approvals(progress.events, progress)))  # for example of a program with a waiting call
+    return run_id, RunState.of(each for each in progress.events if id(each) not in unmade), history
 
 
 def _change_in(run_id: str, progress: RunState, history: tuple[Message, ...]) -> str | None:

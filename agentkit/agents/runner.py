@@ -35,7 +35,7 @@ from agentkit.agents.result import (
 )
 from agentkit.agents.run_config import (
     LINEAGE,
-    MOST_DEPTH,
+    MAX_DEPTH,
     HandoffTarget,
     ParentRun,
     PausingTool,
@@ -51,11 +51,11 @@ from agentkit.event_rendering import content_text, error_text
 from agentkit.events import (
     Event,
     HandedOff,
-    Milestone,
     RequestFailed,
     ResponseReceived,
     RunEnded,
     RunLeft,
+    StoredEvent,
     Summarised,
     ToolCallFinished,
     ToolCallPostponed,
@@ -118,9 +118,9 @@ class ActiveRun:
         """The origin of the current events of the run."""
         loop = self._loop
         agent, name = loop.plan.agent, stored_name(self._session)
-        place = (loop.plan.lead, agent, name, loop.iteration)
+        place = (loop.plan.active_agent, agent, name, loop.iteration)
         if self._origin[0] != place:  # built once for all events of an iteration
-            described = getattr(loop.plan.lead, "description", None) or ""
+            described = getattr(loop.plan.active_agent, "description", None) or ""
             origin = Origin(loop.run.id, agent, self._parent, name, loop.iteration, description=described)
             self._origin = place, origin
         return self._origin[1]
@@ -165,9 +165,9 @@ class ActiveRun:
 
     def _process(self, event: Event) -> bool:
         """Store, count and emit an event; returns whether the caller gets it too."""
-        if isinstance(event, Milestone):
+        if isinstance(event, StoredEvent):
             self._run.keep(event)
-            recording.record_milestone(self._run.id, event)
+            recording.record_event(self._run.id, event)
             if isinstance(event, RunEnded):
                 return False
             self._agent.count(event)
@@ -620,9 +620,9 @@ class Runner(HandoffTarget):
     def _set_up(self, task: _Task) -> ActiveRun:
         """Set up a new or resumed run: its log, its configuration and its loop."""
         lineage, resumption = LINEAGE.get(), task.prompt if isinstance(task.prompt, Resumption) else None
-        if lineage.depth > MOST_DEPTH:
+        if lineage.depth > MAX_DEPTH:
             raise RunError(
-                f"Agents can be nested at most {MOST_DEPTH} levels deep, and this run would exceed that. Let an outer "
+                f"Agents can be nested at most {MAX_DEPTH} levels deep, and this run would exceed that. Let an outer "
                 f"agent do the work."
             )
         run = task.session.begin() if resumption is None else _reopened(task.session, resumption)
@@ -636,8 +636,8 @@ class Runner(HandoffTarget):
             budget = Budget(
                 limits, lineage.budget, recording.clock(), max_iterations=task.max_iterations or self.max_iterations
             )
-            lead = self if task.session is self._session else ResumingAgent(self, task.session)
-            loop = RunLoop(plan, run, budget, lead)
+            target = self if task.session is self._session else ResumingAgent(self, task.session)
+            loop = RunLoop(plan, run, budget, target)
             if resumption is not None:
                 check_waiting(run.progress.steps.values(), loop.asking.policy_context())
             lineage.note(labels_of([*run.history, *run.progress.messages]))
@@ -760,10 +760,10 @@ def _leading_config(agent: Runner, progress: RunState, plan: RunConfig, known: S
     if name in ("", agent.name):
         return plan
     named = {each.name: each for each in known}
-    lead = find_agent(name, agent.handoff_targets) or find_agent(name, named)
-    if lead is None:
+    target = find_agent(name, agent.handoff_targets) or find_agent(name, named)
+    if target is None:
         raise unknown_agent(name, agent.name)
-    return lead.config_from(plan)
+    return target.config_from(plan)
 
 
 def _reopened(session: Session, resumption: Resumption) -> SessionRun:

@@ -150,7 +150,7 @@ def _content_without_notes(result: ToolResult) -> str:
     said, _, note = result.content.rpartition(_NOTE)
     is_ours = note == f"{_AGAIN}.]" or note.startswith(_EDITED)
     told = result.whole if result.whole is not None else said if is_ours else result.content
-    return f"{told}{_digest(result.beside)}" if result.beside else told
+    return f"{told}{_digest(result.attachments)}" if result.attachments else told
 
 
 def _digest(shown: Sequence[Image | File]) -> str:
@@ -298,7 +298,7 @@ def _clean(text: str | None) -> str | None:
     return redact(text) if text else text
 
 
-_MOST_LOOKED_AT = 100
+_MAX_LOOKED_AT = 100
 _CONCURRENT = ("_thread", "threading", "queue", "_queue", "concurrent", "asyncio", "multiprocessing")
 """Modules of synchronisation objects: a function that holds one is assumed to be thread-safe."""
 
@@ -324,7 +324,7 @@ def shared_by(function: Callable[..., Any]) -> list[object]:
 def _given_to(function: Callable[..., Any]) -> list[object]:
     found: list[object] = []
     waiting: list[object] = [function]
-    for looked_at in range(_MOST_LOOKED_AT):
+    for looked_at in range(_MAX_LOOKED_AT):
         if looked_at == len(waiting):
             break
         value = waiting[looked_at]
@@ -378,7 +378,7 @@ def _may_change(value: object) -> bool:
     return type(value).__hash__ in (None, object.__hash__)
 
 
-_MOST_WORDS_CHARS = 50_000
+_MAX_WORDS_CHARS = 50_000
 """Maximum length of a guardrail's replacement for a person's answer."""
 
 _UNANSWERED = "The person did not answer. Continue without an answer, or say what you cannot do."
@@ -386,7 +386,7 @@ _UNANSWERED = "The person did not answer. Continue without an answer, or say wha
 
 @dataclass(slots=True)
 class ToolCallBatch:
-    """The tool calls of the newest response. After `use`, `limit` and `lead` hold what follows from them."""
+    """The tool calls of the newest response. After `use`, `limit` and `handoff` hold what follows from them."""
 
     plan: RunConfig
     policy_context: ToolPolicyContext
@@ -394,7 +394,7 @@ class ToolCallBatch:
     budget: Budget
     repeats: Repeats
     limit: LimitReached | None = None
-    lead: HandoffTarget | None = None
+    handoff: HandoffTarget | None = None
     within: str = ""
     """The tool that makes these calls; empty for calls of the model."""
 
@@ -476,8 +476,8 @@ class ToolCallBatch:
         """The checks of a call's result, applied before it is emitted; None without checks."""
         rules = self.plan.answers
         guardrails = rules.of("result") if rules.guardrails else ()
-        most_chars = _MOST_WORDS_CHARS if tool is None else tool.max_chars
-        return ResultGuardrails(guardrails, most_chars, telling.labelled) if guardrails else None
+        max_chars = _MAX_WORDS_CHARS if tool is None else tool.max_chars
+        return ResultGuardrails(guardrails, max_chars, telling.labelled) if guardrails else None
 
     def _notes_on(self, judged: JudgedCall, step: Step, read: Sequence[Message]) -> ResultNotes:
         """The notes on the call's result for the model."""
@@ -549,22 +549,22 @@ class ToolCallBatch:
                     postponed.append(_postponed(judged.call, result))
                 elif result is not None:
                     self.run.progress.apply(ToolCallFinished(judged.call, result))
-            for place, milestone in enumerate(postponed):
-                postponed[place] = self._with_distinct_id(milestone, read)
+            for place, event in enumerate(postponed):
+                postponed[place] = self._with_distinct_id(event, read)
                 self.run.progress.apply(postponed[place])
         yield from postponed
 
-    def _with_distinct_id(self, milestone: ToolCallPostponed, read: Sequence[Message]) -> ToolCallPostponed:
-        """The milestone with a unique id for the nested call, by which a person answers it.
+    def _with_distinct_id(self, event: ToolCallPostponed, read: Sequence[Message]) -> ToolCallPostponed:
+        """The stored event with a unique id for the nested call, by which a person answers it.
 
         Ids are chosen by the models, so that one could give a call the id of another that a person is shown.
         """
-        if milestone.inner is None:
-            return milestone
-        steps = [step for step in self.run.progress.steps.values() if step.call.id != milestone.call.id]
+        if event.inner is None:
+            return event
+        steps = [step for step in self.run.progress.steps.values() if step.call.id != event.call.id]
         taken = {call.id for call in calls_in(read)} | {step.asked.id for step in steps}
-        distinct = with_distinct_ids(AssistantMessage("", (milestone.inner,)), taken)
-        return replace(milestone, inner=distinct.tool_calls[0])
+        distinct = with_distinct_ids(AssistantMessage("", (event.inner,)), taken)
+        return replace(event, inner=distinct.tool_calls[0])
 
     def _known(self, read: Sequence[Message]) -> frozenset[Label]:
         """The labels of everything read so far, including by finished calls of this response."""
@@ -575,22 +575,22 @@ class ToolCallBatch:
         """Act on the results once all are complete: hand off, or end the run with an answer."""
         for used in self.run.progress.results:
             if used.result.ok and used.result.lead:
-                self.lead = self._lead_of(used.result)
+                self.handoff = self._handoff_target(used.result)
             elif used.result.ok and getattr(self._tool(used.call.name), "ends_run", False):
                 whole = used.result.value  # the content is bounded, and can contain a note for the model
                 answer = whole if isinstance(whole, str) else used.result.whole or used.result.content
                 yield from tell(self.run, AnswerGiven(answer))
                 return
 
-    def _lead_of(self, result: ToolResult) -> HandoffTarget:
+    def _handoff_target(self, result: ToolResult) -> HandoffTarget:
         """The agent to hand off to. Raises ConfigError if it is unknown in this process."""
         if isinstance(result.value, HandoffTarget):
             return result.value
-        known = [*self.plan.lead.handoff_targets.values(), *self.plan.known]
-        lead = next((each for each in known if each.name == result.lead), None)
-        if lead is None:
+        known = [*self.plan.active_agent.handoff_targets.values(), *self.plan.known]
+        target = next((each for each in known if each.name == result.lead), None)
+        if target is None:
             raise unknown_agent(result.lead, self.plan.agent)
-        return lead
+        return target
 
 
 def messages_of(made: Sequence[MadeCall]) -> list[Message]:
@@ -616,7 +616,7 @@ def _with_progress(judged: JudgedCall, tool: PausingTool[..., Any], step: Step) 
 
 
 def _postponed(call: ToolCall, result: ToolResult) -> ToolCallPostponed:
-    """The milestone of a waiting call, or of a call with a waiting nested call."""
+    """The stored event of a waiting call, or of a call with a waiting nested call."""
     pause, usage = result.pause, result.usage
     if pause is None:
         return ToolCallPostponed(call, result.error or "", usage=usage)

@@ -19,10 +19,10 @@ from typing import Any, Protocol
 from agentkit import settings
 from agentkit._dataclass import dataclass
 from agentkit.agents.guardrails import Middleware, asurrounded, surrounded
-from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, SafetyLevel, Verdict, strictest
+from agentkit.decisions import MAX_EVIDENCE_CHARS, Decision, Label, SafetyLevel, Verdict, strictest
 from agentkit.errors import AgentKitError, ToolError, UnknownTool
-from agentkit.event_rendering import visible
-from agentkit.events import Milestone
+from agentkit.event_rendering import escape_invisible
+from agentkit.events import StoredEvent
 from agentkit.messages import MadeCall, Message, Pause, ToolCall, ToolResult
 from agentkit.safety.approval import Grants
 from agentkit.safety.data_flow import judge_flow, labels_of, said_in
@@ -34,11 +34,11 @@ from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.workspace.workspace import Workspace
 
-_MOST_BOUND_PATHS = 200
-_MOST_CHARS = 1_000
-_MOST_HASHED_BYTES = 10_000_000
-_MOST_FOLDER_ENTRIES = 1_000
-_MOST_NAMED = 3
+_MAX_BOUND_PATHS = 200
+_MAX_CHARS = 1_000
+_MAX_HASHED_BYTES = 10_000_000
+_MAX_FOLDER_ENTRIES = 1_000
+_MAX_NAMED = 3
 _CONTENT = " sha256:"
 """What separates the real location of a script from the digest of its content."""
 _DIFF = " diff:"
@@ -56,8 +56,8 @@ def binding(tool: Tool[..., Any] | None, arguments: Mapping[str, Any], folder: s
         return {}
     touched = tool.touched(arguments)
     named, scripts = touched if touched is not None else (_texts(arguments), ())
-    bound = {path: _location(path) for path in islice(_absolute(sorted(named), folder), _MOST_BOUND_PATHS)}
-    return bound | {path: _state(path) for path in islice(_absolute(sorted(scripts), folder), _MOST_BOUND_PATHS)}
+    bound = {path: _location(path) for path in islice(_absolute(sorted(named), folder), _MAX_BOUND_PATHS)}
+    return bound | {path: _state(path) for path in islice(_absolute(sorted(scripts), folder), _MAX_BOUND_PATHS)}
 
 
 def with_diff(bound: Mapping[str, str], diff: str) -> dict[str, str]:
@@ -78,8 +78,8 @@ def lapse(decision: Decision, bound: Mapping[str, str], diff: Callable[[], str])
     changed = [path for path, was in bound.items() if _now(path, was, diff) != was]
     if not changed:
         return None
-    names = ", ".join(repr(visible(path)) for path in changed[:_MOST_NAMED])
-    more = f" and {len(changed) - _MOST_NAMED:,} more" if len(changed) > _MOST_NAMED else ""
+    names = ", ".join(repr(escape_invisible(path)) for path in changed[:_MAX_NAMED])
+    more = f" and {len(changed) - _MAX_NAMED:,} more" if len(changed) > _MAX_NAMED else ""
     reason = f"The call was not run: {names}{more} changed after the approval was requested."
     return Decision(Verdict.DENY, "approval-lapsed", reason, decision.evidence, _REMEDY, decision.level)
 
@@ -101,7 +101,7 @@ def _texts(value: Any, levels: int = 4) -> Iterator[str]:
     """The texts in arguments that can be paths."""
     if isinstance(value, str | os.PathLike):
         text = os.fspath(value)
-        if isinstance(text, str) and 0 < len(text) <= _MOST_CHARS and not set("\n\0") & set(text):
+        if isinstance(text, str) and 0 < len(text) <= _MAX_CHARS and not set("\n\0") & set(text):
             yield text
     elif isinstance(value, Mapping | list | tuple) and levels:
         for each in value.values() if isinstance(value, Mapping) else value:
@@ -141,7 +141,7 @@ def _matches(path: str) -> list[str]:
     parts = (part if part == "**" else re.sub(r"\*+", "*", part) for part in path.strip("/").split("/"))
     try:
         found = Path("/").glob("/".join(parts))
-        return sorted(map(str, islice(found, _MOST_BOUND_PATHS))) or [path]
+        return sorted(map(str, islice(found, _MAX_BOUND_PATHS))) or [path]
     except (OSError, ValueError, NotImplementedError):
         return [path]
 
@@ -167,10 +167,10 @@ def _file_content(path: str) -> bytes:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):  # replaced since it was looked at
             return b"no file"
-        if status.st_size > _MOST_HASHED_BYTES:
+        if status.st_size > _MAX_HASHED_BYTES:
             return _status_bytes(status)
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return hashlib.sha256(file.read(_MOST_HASHED_BYTES + 1)).digest()
+            return hashlib.sha256(file.read(_MAX_HASHED_BYTES + 1)).digest()
     finally:
         os.close(descriptor)
 
@@ -178,7 +178,7 @@ def _file_content(path: str) -> bytes:
 def _folder_state(path: str) -> bytes:
     """Names and statuses of the files in a folder, which `make -C`, `python3` and `find -exec` run unnamed."""
     digest = hashlib.sha256()
-    for each in sorted(Path(path).iterdir())[:_MOST_FOLDER_ENTRIES]:
+    for each in sorted(Path(path).iterdir())[:_MAX_FOLDER_ENTRIES]:
         with contextlib.suppress(FileNotFoundError):
             status = each.stat()
             if stat.S_ISREG(status.st_mode):
@@ -222,13 +222,13 @@ class Checking(Protocol):
 class CallProgress:
     """The progress of a call that makes other calls, across pauses.
 
-    `tool` is the name of the called tool, `made` the calls it made before the pause, and `waiting` the milestones of
-    the call that waited: its postponement and the person's answer. `pause` is set if it pauses again.
+    `tool` is the name of the called tool, `made` the calls it made before the pause, and `waiting` the stored events
+    of the call that waited: its postponement and the person's answer. `pause` is set if it pauses again.
     """
 
     tool: str
     made: tuple[MadeCall, ...] = ()
-    waiting: tuple[Milestone, ...] = ()
+    waiting: tuple[StoredEvent, ...] = ()
     pause: Pause | None = None
 
 
@@ -355,7 +355,7 @@ def judge_call(call: ToolCall, policy_context: ToolPolicyContext, read: Sequence
     try:
         tool = policy_context.tools.find(call.name)
     except UnknownTool as error:
-        return JudgedCall(call, Decision(Verdict.DENY, UNKNOWN_TOOL, str(error), call.name[:MOST_EVIDENCE_CHARS]))
+        return JudgedCall(call, Decision(Verdict.DENY, UNKNOWN_TOOL, str(error), call.name[:MAX_EVIDENCE_CHARS]))
     if not policy_context.met.issuperset(tool.conditions):
         reason = f"The tool {tool.name} is not available now."
         return JudgedCall(call, Decision(Verdict.DENY, NOT_OFFERED, reason, remedy="Continue without it."))
@@ -419,7 +419,7 @@ def _written(tool: Tool[..., Any], arguments: Mapping[str, Any]) -> Mapping[str,
     return {name: value if name in known else {name: value} for name, value in written.items()}
 
 
-_MOST_PATHS = 1_000
+_MAX_PATHS = 1_000
 
 
 def places_of(
@@ -441,7 +441,7 @@ def located(workspace: Workspace | None, value: Any) -> Located:
     """Resolve a path or a list of paths in a workspace; with None, relative to the current folder."""
     is_list = isinstance(value, list | tuple | set | frozenset)
     given = list(value) if is_list else [value]
-    found = [_places(workspace, each) for each in given[:_MOST_PATHS]]
+    found = [_places(workspace, each) for each in given[:_MAX_PATHS]]
     paths = tuple(each for each in found if each is not None)
     return Located(paths, is_list, len(paths) == len(given))
 

@@ -27,7 +27,7 @@ from agentkit.evals.trial import Trial
 from agentkit.evals.trials import TrialRun
 from agentkit.event_rendering import count_text
 from agentkit.llm.client import LLM
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 
 
 class Trials(BatchRun):
@@ -175,7 +175,7 @@ class Suite:
         context: Callable[[Case], Any] | None = None,
         **unknown: Never,
     ) -> None:
-        refuse_made(Suite, unknown)
+        check_unknown_arguments(Suite, unknown)
         if not isinstance(name, str) or not name.strip():
             raise ConfigError(f"A suite has a name: Suite('sums', [Case(...)]). Got {name!r:.200}.")
         given = [scorers] if callable(scorers) else scorers
@@ -257,7 +257,7 @@ class Suite:
         return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
     def _trials(self, agents: Agents, options: SuiteRunOptions) -> Trials:
-        refuse_made(Suite.run, [name for name in options if name not in _OPTIONS], _OPTIONS)
+        check_unknown_arguments(Suite.run, [name for name in options if name not in _OPTIONS], _OPTIONS)
         given: dict[str, Any] = {name: value for name, value in options.items() if name != "cases"}
         return Trials(SuiteConfig(self, self.chosen(options.get("cases")), agents, **given))
 

@@ -106,7 +106,7 @@ class TrialRun(PromptRun):
         if last is not None:
             talk.runs.append(last.result)
             self.job = replace(self.job, earlier=None)
-        self.milestones, self.known, self.result = [], 0, None
+        self.events, self.known, self.result = [], 0, None
         if self._tape is not None:  # trials run at the same time, so each has separate clocks
             TAPE.set(ScopedRecording(self._tape, f"user {self.job.index}"))
         try:

@@ -2,8 +2,8 @@
 
 Medians in microseconds. First what an agent's run takes for a message, without a store and with one; the model is a
 script and the tool does nothing, so that the difference is what keeping takes. Then what it takes to keep one
-milestone, to begin a run, to read what is new, and to read all; with sessions of 100 and of 10,000 messages. Last how
-long writers side by side take for one append: in threads that share a store, in threads with a store each, and in
+stored event, to begin a run, to read what is new, and to read all; with sessions of 100 and of 10,000 messages. Last
+how long writers side by side take for one append: in threads that share a store, in threads with a store each, and in
 processes.
 """
 
@@ -87,7 +87,7 @@ def run_seconds(session: Session) -> float:
 
 def costs(places: dict[str, Place]) -> Iterator[str]:
     """The table of what one caller waits for."""
-    yield "| store, messages | keep a milestone | begin a run | read what is new | open and read all |"
+    yield "| store, messages | keep a stored event | begin a run | read what is new | open and read all |"
     yield "|---|---|---|---|---|"
     for name, place in places.items():
         for count in (100, 10_000):

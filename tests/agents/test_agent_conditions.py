@@ -1,4 +1,4 @@
-"""Is a tool offered, and may it be called, only while its condition holds?"""
+"""Tests for conditional tools: when a tool is offered, and when a call of it is denied."""
 
 import asyncio
 from functools import partial
@@ -22,8 +22,8 @@ def is_admin(run):
     return run.value == "admin"
 
 
-async def is_admin_by_and_by(run: RunContext[str]):
-    """The same, from afar."""
+async def is_admin_async(run: RunContext[str]):
+    """Async variant of `is_admin`."""
     await asyncio.sleep(0)
     return run.value == "admin"
 
@@ -47,7 +47,7 @@ def told(result):
 
 
 @pytest.mark.for_each(
-    "condition", [is_admin, is_admin_by_and_by, partial(lambda wanted, run: run.value == wanted, "admin")]
+    "condition", [is_admin, is_admin_async, partial(lambda wanted, run: run.value == wanted, "admin")]
 )
 @pytest.mark.for_each("run", ["run", "arun", "stream", "astream"])
 def test_tool_is_offered_only_if_its_condition_holds(condition, run):

@@ -1,4 +1,4 @@
-"""Do tools and instructions get what their run was given, and nobody else's?"""
+"""Tests for the context of a run: how tools, instructions and guardrails receive it."""
 
 import asyncio
 import multiprocessing
@@ -17,7 +17,7 @@ from agentkit.testing import FakeServer, ScriptedLLM, call, record, replay
 
 @dataclass
 class Customer:
-    """Whose run it is."""
+    """The customer of a run."""
 
     name: str
 
@@ -46,7 +46,7 @@ def told(result):
 
 
 def clerk(*lines, tools=(who,), **options):
-    """An agent whose model follows a script."""
+    """Return an agent with a scripted model."""
     return Agent("clerk", tools=tools, llm=ScriptedLLM(*lines), **options)
 
 
@@ -198,13 +198,13 @@ def test_recording_does_not_contain_the_context(tmp_path):
 
 
 def after_output(output, run: RunContext[Customer]):
-    """Takes answers to whose run it is."""
+    """A guardrail for outputs that takes the run context second."""
     if run.value.name not in output:
         raise ValueError(f"{run.agent} serves {run.value.name}.")
 
 
 def before_output(run: "RunContext[Customer]", output):
-    """The same, with the parameters the other way round."""
+    """A guardrail for prompts that takes the run context first."""
     after_output(output, run)
 
 

@@ -1,4 +1,4 @@
-"""Does an agent that is a tool wait where a person must decide, and go on with the same run, nothing done twice?"""
+"""Tests for paused runs of agents used as tools: answers, saved runs, and resuming."""
 
 import asyncio
 import json
@@ -19,12 +19,12 @@ WAYS = ["run", "arun", "stream", "astream"]
 
 
 def later(_request):
-    """Wants to decide later."""
+    """Defer the approval."""
     return Approval.LATER
 
 
 class Desk:
-    """The tools of a worker, which write down what they do in `done`."""
+    """The tools of a worker, which record their calls in `done`."""
 
     def __init__(self):
         self.done = []
@@ -43,7 +43,7 @@ class Desk:
 
     @property
     def tools(self):
-        """Both."""
+        """Return both tools."""
         return [self.look_up, self.refund]
 
 
@@ -51,19 +51,19 @@ REFUND = (call("look_up", order=7), call("refund", order=7, euros=80), "I have r
 
 
 def worker(desk, *lines, name="clerk", **options):
-    """An agent that must ask before it refunds."""
+    """Return an agent whose refunds require approval."""
     return Agent(name, tools=desk.tools, llm=ScriptedLLM(*lines or REFUND), **options)
 
 
 def boss(*workers, approve=later, **options):
-    """An agent that sets its workers to work, one after the other."""
+    """Return an agent that calls its workers in turn."""
     wishes = [call(each.name, request="Refund order 7.") for each in workers]
     tools = [each.as_tool() for each in workers]
     return Agent("boss", tools=tools, llm=ScriptedLLM(*wishes, "All done."), approve=approve, **options)
 
 
 def seen(agent, way, prompt):
-    """The result of a run, one of the four ways."""
+    """Return the result of a run in one of the four ways to run an agent."""
 
     async def gathered():
         return [event async for event in agent.astream(prompt)][-1].result
@@ -123,7 +123,7 @@ def test_question_of_a_worker_is_answered():
     )
     paused = boss(clerk).run("Go")
     assert [(each.question, each.needs_answer) for each in paused.pending] == [("Who?", True)]
-    again = paused.resume(True)  # yes is no answer to a question
+    again = paused.resume(True)  # yes does not answer a question
     assert again.status == "paused"
     assert contents(again.resume("An of Hue")) == ["An of Hue"]
 
@@ -235,8 +235,8 @@ def test_policy_of_the_outer_agent_overrides_the_approval():
     assert desk.done == []
 
 
-def test_a_function_that_answers_is_asked_about_the_worker_s_call():
-    """The request names the worker, its tool and arguments, and the context is that of the run above."""
+def test_answer_function_receives_the_call_of_the_worker():
+    """An answer function receives the worker's name, tool and arguments, and the context of the outer run."""
     heard = []
 
     def answers(request, run: RunContext[str]):
@@ -280,7 +280,7 @@ def test_resumed_worker_completes_its_file_change(tmp_path):
 
 
 def changed(text, **other):
-    """A saved run whose postponed call says something else."""
+    """Return a saved run whose pending call was changed."""
     data = json.loads(text)
     (entry,) = (each for each in data["milestones"] if each["event"] == "tool_call_postponed")
     entry.update(other)
@@ -340,7 +340,7 @@ def test_restored_session_can_be_resumed(tmp_path):
     assert 'a person answered: once to refund({"order": 7, "euros": 80})' in restored.show()
 
 
-def test_a_recorded_pause_is_replayed(tmp_path):
+def test_recorded_pause_is_replayed(tmp_path):
     """A paused and resumed run can be replayed without a model or a tool."""
     desk = Desk()
     agent = boss(worker(desk))
@@ -357,8 +357,8 @@ def test_a_recorded_pause_is_replayed(tmp_path):
 
 def test_paused_run_contains_the_calls_of_its_worker():
     """A paused outer run contains the earlier tool calls of its worker."""
-    milestones = boss(worker(Desk())).run("Go").milestones
-    (postponed,) = (each for each in milestones if isinstance(each, ToolCallPostponed))
+    events = boss(worker(Desk())).run("Go").events
+    (postponed,) = (each for each in events if isinstance(each, ToolCallPostponed))
     assert RunResult.from_json(json.dumps(postponed.inner_run)).tool_calls[0].call.name == "look_up"
 
 

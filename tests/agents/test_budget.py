@@ -1,4 +1,4 @@
-"""Is everything counted before it is spent, whoever spends it and however many at the same time?"""
+"""Tests for budgets: reservations, charges, limits and nested budgets."""
 
 import math
 import threading
@@ -16,7 +16,7 @@ OPEN = {"tool_calls": None, "seconds": None, "repeated_calls": None}
 
 
 def budget(parent=None, clock=lambda: 0.0, **limits):
-    """A budget with these limits and no others."""
+    """Return a budget with these limits and no others."""
     return Budget(Limits(**{**OPEN, **limits}), parent, clock)
 
 

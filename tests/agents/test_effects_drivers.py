@@ -1,4 +1,4 @@
-"""Do the two drivers tell the same story, whatever the protocol, streaming or not?"""
+"""Tests for the sync and async drivers: both emit the same events for each protocol."""
 
 import asyncio
 import contextvars
@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from agentkit import LLM, Agent
-from agentkit.agents.effects import MOST_THREADS
+from agentkit.agents.effects import MAX_THREADS
 from agentkit.agents.result import RunFinished
 from agentkit.decisions import Decision, Verdict
 from agentkit.events import (
@@ -37,7 +37,7 @@ def add(a: int, b: int) -> int:
 
 
 async def multiply(a: int, b: int) -> int:
-    """Multiply two numbers, after a while."""
+    """Multiply two numbers, after a delay."""
     await asyncio.sleep(0.05)
     return a * b
 
@@ -48,7 +48,7 @@ def explode() -> None:
 
 
 def forbid(arguments):
-    """Denies every call."""
+    """Deny every call."""
     return Decision(Verdict.DENY, "never", "Nobody may do that.")
 
 
@@ -103,7 +103,7 @@ def plain_call(tool_call):
 
 
 def plain_finish(finished):
-    """A tool call with its result, without the time it took."""
+    """Return a tool call with its result, without its duration."""
     return plain_call(finished.call), replace(finished.result, seconds=0)
 
 
@@ -138,13 +138,13 @@ def story(agent, way):
 
 @functools.cache
 def reference(name):
-    """Return the expected story: that of a blocking run with a scripted model."""
+    """Return the expected events and history: those of a blocking run with a scripted model."""
     return story(Agent("helper", TOOLS, max_iterations=3, llm=ScriptedLLM(*STORIES[name])), "run")
 
 
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("name", STORIES)
-def test_scripted_runs_are_the_same_in_every_way(name, way, find_faults):
+def test_scripted_runs_are_equal_in_every_way_to_run(name, way, find_faults):
     """Every way to run emits the same events and has the same history and result."""
     told = story(Agent("helper", TOOLS, max_iterations=3, llm=ScriptedLLM(*STORIES[name])), way)
     assert told == reference(name)
@@ -154,7 +154,7 @@ def test_scripted_runs_are_the_same_in_every_way(name, way, find_faults):
 @pytest.mark.for_each("protocol", ["chat", "responses"])
 @pytest.mark.for_each("way", WAYS)
 @pytest.mark.for_each("name", STORIES)
-def test_served_runs_are_the_same_in_every_way(name, way, protocol):
+def test_served_runs_are_equal_in_every_way_to_run(name, way, protocol):
     """Both protocols emit the same events and have the same history and result."""
     with FakeServer(*STORIES[name]) as server:
         llm = LLM(base_url=server.base_url, model="any", protocol=protocol)
@@ -237,7 +237,7 @@ def test_results_are_in_the_requested_order(function, way):
 @pytest.mark.parametrize("way", WAYS)
 def test_more_calls_than_threads(way):
     """All calls of a response run, even if there are more calls than threads."""
-    count = 2 * MOST_THREADS + 1
+    count = 2 * MAX_THREADS + 1
     agent = Agent("helper", [add], llm=ScriptedLLM([call("add", a=n, b=0) for n in range(count)], "Done."))
     result = tell(agent, way)[-1].result
     assert [used.result.value for used in result.tool_calls] == list(range(count))
@@ -247,7 +247,7 @@ def test_more_calls_than_threads(way):
 def test_concurrent_calls_are_limited(way):
     """The number of concurrent calls is limited, and that limit is used fully."""
     lock, at_work, most = threading.Lock(), [], []
-    together = threading.Barrier(MOST_THREADS)
+    together = threading.Barrier(MAX_THREADS)
 
     def work() -> None:
         with lock:
@@ -257,8 +257,8 @@ def test_concurrent_calls_are_limited(way):
         with lock:
             at_work.pop()
 
-    tell(Agent("helper", [work], llm=ScriptedLLM([call("work")] * (3 * MOST_THREADS), "Done.")), way)
-    assert (len(most), max(most)) == (3 * MOST_THREADS, MOST_THREADS)
+    tell(Agent("helper", [work], llm=ScriptedLLM([call("work")] * (3 * MAX_THREADS), "Done.")), way)
+    assert (len(most), max(most)) == (3 * MAX_THREADS, MAX_THREADS)
 
 
 def see(note: str) -> str:
@@ -269,7 +269,7 @@ def see(note: str) -> str:
 
 
 async def asee(note: str) -> str:
-    """Like `see`, awaiting."""
+    """Async variant of `see`."""
     return see(note)
 
 
@@ -328,7 +328,7 @@ def test_run_without_tools_starts_no_threads():
 
 
 class PlainIterator:
-    """An asynchronous iterator that is no generator, as somebody else's provider may return."""
+    """An asynchronous iterator that is not a generator, as a third-party provider may return."""
 
     def __init__(self, events):
         self.events = iter(events)
@@ -346,7 +346,7 @@ class PlainLLM(ScriptedLLM):
     """A model whose stream cannot be closed."""
 
     def astream(self, messages, **_):
-        """Stream by hand."""
+        """Return an iterator that is not a generator."""
         return PlainIterator(self.stream(messages))
 
 
@@ -371,11 +371,11 @@ class SilentLLM(ScriptedLLM):
     """A model whose stream ends before its answer."""
 
     def stream(self, messages, **_):
-        """Say only the beginning."""
+        """Yield only the beginning."""
         yield from list(super().stream(messages))[:-1]
 
     async def astream(self, messages, **_):
-        """Like `stream`, awaiting."""
+        """Async variant of `stream`."""
         for event in self.stream(messages):
             yield event
 

@@ -1,4 +1,4 @@
-"""Does an approver that wants to know of the run know of it?"""
+"""Tests for approvers that receive the context of the run."""
 
 import asyncio
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from agentkit.testing import ScriptedLLM, call, record, replay
 
 @dataclass
 class Shop:
-    """Whose shop it is."""
+    """The context of a shop."""
 
     owner: str
 
@@ -25,21 +25,21 @@ def refund(order: int) -> str:
 
 
 def ask_owner(request, run: RunContext[Shop]):
-    """An says yes, the others no."""
+    """Approve if the owner is An."""
     return run.value.owner == "An" or f"{run.value.owner} does not want {run.agent} to"
 
 
 async def ask_owner_afar(run: RunContext[Shop], request):
-    """The same from afar, its parameters the other way round."""
+    """Async approver with the parameters in the other order."""
     await asyncio.sleep(0)
     return ask_owner(request, run)
 
 
 class Desk:
-    """The same as an object."""
+    """A callable approver with the same answers."""
 
     def __call__(self, request, *, run: RunContext[Shop]):
-        """The answer."""
+        """Return the answer."""
         return ask_owner(request, run)
 
 
@@ -47,7 +47,7 @@ ASK = (call("refund", order=7), "Done.")
 
 
 def clerk(*lines, **options):
-    """An agent that must ask."""
+    """Return an agent whose calls need approval."""
     return Agent("clerk", tools=[refund], llm=ScriptedLLM(*lines), **options)
 
 

@@ -1,4 +1,4 @@
-"""When may a provider use tools of its own, and what is known of it afterwards?"""
+"""Tests for hosted tools: policy decisions, approvals, labels, and events."""
 
 import json
 
@@ -16,7 +16,7 @@ USED = HostedUse(ToolCall("ws_1", "web_search", '{"query": "rain in Hue"}'))
 
 
 def told(text, *uses):
-    """Return an answer for which the provider used its own tools."""
+    """Return an answer with hosted tool uses."""
     return Response(AssistantMessage(text), hosted=uses)
 
 
@@ -38,7 +38,7 @@ def send(text: str) -> str:
 
 
 def offered(llm):
-    """The names of the tools in each request."""
+    """Return the names of the tools in each request."""
     return [[spec.name for spec in request.tools] for request in llm.requests]
 
 
@@ -122,7 +122,7 @@ def test_approval_of_a_hosted_tool_is_requested_once(answer, asked, names):
     assert "an approval applies to this run" in questions[0]
 
 
-def test_approval_of_a_hosted_tool_is_for_one_agent():
+def test_approval_of_a_hosted_tool_is_limited_to_its_agent():
     """An approval of a hosted tool does not apply to a handoff target."""
     questions = []
 

@@ -1,4 +1,4 @@
-"""What is told of one run, when it has a session of its own, a share of a budget, and perhaps an end of its own?"""
+"""Tests for runs with a separate session or a share of a budget, and the results of failed runs."""
 
 from collections import Counter
 from contextvars import copy_context
@@ -52,7 +52,7 @@ def spent(limits, **taken):
         ({}, {}, None),
     ],
 )
-def test_used_up_budget(limits, taken, name):
+def test_used_up_budget_is_detected(limits, taken, name):
     """A budget is used up if no request fits, and checking does not change it."""
     budget = spent(Limits(**limits), **taken)
     before = budget.spent.output_tokens, budget.spent.dollars

@@ -1,4 +1,4 @@
-"""What does the result of a run say?"""
+"""Tests for RunResult: status, output, tool calls, copies, and saved runs."""
 
 import copy
 import json
@@ -19,12 +19,12 @@ def add(a: int, b: int) -> int:
 
 
 def run(*lines, **options):
-    """The result of one run with these lines of a model."""
+    """Return the result of one run with a scripted model."""
     return Agent("helper", [add], llm=ScriptedLLM(*lines), **options).run("go")
 
 
 def send(value):
-    """The value as another process gets it."""
+    """Return the pickled and unpickled value."""
     here, there = Pipe()
     with here, there:
         here.send(value)
@@ -105,7 +105,7 @@ def test_values_that_cannot_be_copied_are_omitted():
 
 
 def changed(text, *path, to):
-    """A saved run in which the value at a path is another."""
+    """Return a saved run with another value at a path."""
     data = json.loads(text)
     place = data
     for key in path[:-1]:

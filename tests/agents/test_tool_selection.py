@@ -1,4 +1,4 @@
-"""Which tools is a model offered now?"""
+"""Tests for the selection of tools: searchable tools, found tools, and their order."""
 
 import asyncio
 import json
@@ -6,7 +6,7 @@ import json
 import pytest
 
 from agentkit import Agent, Approval, ConfigError, Policy, Rule, SafetyLevel, Tool, Toolset
-from agentkit.agents.model_requests import FIND_TOOLS, MOST_FOUND, found_in, offered
+from agentkit.agents.model_requests import FIND_TOOLS, MAX_FOUND, found_in, offered
 from agentkit.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from agentkit.sessions.session import Session
 from agentkit.testing import ScriptedLLM, call, record, replay, say
@@ -31,7 +31,7 @@ BIG = Toolset([weather, stock]).searchable()
 
 
 def names_in(llm):
-    """The tools that each request offered."""
+    """Return the names of the tools offered in each request."""
     return [[spec.name for spec in request.tools] for request in llm.requests]
 
 
@@ -80,7 +80,7 @@ def test_search_returns_the_best_matches():
     many = Toolset(Tool(weather, f"weather_{number}") for number in range(100)).searchable()
     llm = ScriptedLLM(call(FIND_TOOLS, query="weather"), ".")
     Agent("helper", many, llm=llm).run("go")
-    assert len(llm.requests[1].tools) == 1 + MOST_FOUND
+    assert len(llm.requests[1].tools) == 1 + MAX_FOUND
 
 
 def test_searchable_tool_can_be_called_without_a_search():

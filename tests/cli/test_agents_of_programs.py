@@ -1,4 +1,4 @@
-"""Is an agent that a program makes used as it is, but for what the command line says?"""
+"""Tests for agents that a program defines, and options of the command line that override them."""
 
 import json
 
@@ -35,7 +35,7 @@ polite = Agent("polite", guardrails=[lambda output: f"{output} Kind regards."])
 
 @pytest.fixture
 def bot(tmp_path):
-    """A program that makes three agents."""
+    """A program that defines three agents."""
     path = tmp_path / "bot.py"
     path.write_text(PROGRAM)
     return path

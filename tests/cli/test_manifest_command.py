@@ -1,4 +1,4 @@
-"""Does `agentkit manifest` tell what an agent may do, and fail when it may do more?"""
+"""Tests for `agentkit manifest`: printing, writing, and checking the permissions of an agent."""
 
 import os
 import stat
@@ -29,7 +29,7 @@ bot = Agent("bot", tools=[MCPServer([sys.executable, "-m", "mcp_server_time"], "
 
 @pytest.fixture
 def bot(tmp_path):
-    """Write bot.py, whose agent may do this; gives its path."""
+    """Write bot.py, whose agent has these tools; return its path."""
 
     def write(cost=0.5, safety="network"):
         path = tmp_path / "bot.py"
@@ -157,7 +157,7 @@ def test_check_with_removed_permissions(kept, bot, typed_line):
     ],
     ids=["empty", "binary", "newer", "hostile", "long"],
 )
-def test_what_is_no_manifest(content, words, kept, bot, typed_line):
+def test_invalid_manifest_is_a_usage_error(content, words, kept, bot, typed_line):
     """An invalid manifest is a usage error with a remedy on the second line."""
     kept.write_bytes(content)
     out, err, code = typed_line("manifest", bot(), "--check", kept)
@@ -192,7 +192,7 @@ def test_published_server(tmp_path, command, monkeypatch):
     assert made.facts["agents", "bot", "servers", "time", "reached"] == "python -m mcp_server_time"
     assert made.names("bot", "tools") == ("convert_time", "get_current_time")
     assert made.facts["agents", "bot", "tools", "convert_time", "verdict"] == "allow"
-    monkeypatch.setenv("TZ", "Asia/Tokyo")  # which this server tells of in the schemas of its tools
+    monkeypatch.setenv("TZ", "Asia/Tokyo")  # which this server mentions in the schemas of its tools
     out, _, code = command("manifest", str(path), "--check", str(kept))
     assert code == REFUSED
     assert [line.partition("definition has changed")[1] != "" for line in out.splitlines()] == [True, True]

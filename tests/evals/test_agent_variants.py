@@ -1,4 +1,4 @@
-"""Agent variants and the isolation of trials."""
+"""Tests for agent variants and the isolation of trials."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def test_invalid_agents_are_rejected(agents):
         variants_of(agents)
 
 
-def test_two_agents_of_one_name(always):
+def test_duplicate_agent_names_are_rejected(always):
     """Two agents with the same name raise an error."""
     with pytest.raises(ConfigError, match="Two agents are called 'helper'"):
         variants_of([always("a"), always("b")])
@@ -58,7 +58,7 @@ def test_an_agent_on_several_models():
         assert agent.llm.model == "own"
 
 
-def test_a_model_of_the_environment(monkeypatch):
+def test_model_from_the_environment(monkeypatch):
     """An agent without an LLM gets one from the environment for each model."""
     with FakeServer("yes", repeat=True) as server:
         monkeypatch.setenv("AGENTKIT_BASE_URL", server.base_url)
@@ -67,7 +67,7 @@ def test_a_model_of_the_environment(monkeypatch):
         assert agent.configured_llm is None
 
 
-def test_nobody_to_ask(monkeypatch):
+def test_missing_provider_raises_an_error(monkeypatch):
     """An agent without a provider raises NoProvider before anything runs."""
     for name in ("AGENTKIT_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "AGENTKIT_PROVIDER"):
         monkeypatch.delenv(name, raising=False)
@@ -116,7 +116,7 @@ def test_a_trial_sees_no_history_and_no_grants_of_others():
 
 
 def writer(**options):
-    """An agent that lists its folder, writes a file there, and returns the listing."""
+    """Return an agent that lists its folder, writes a file there, and returns the listing."""
 
     def line(request):
         lines = {1: call("list_directory"), 3: call("write_file", path="new.txt", content="x")}
@@ -176,8 +176,8 @@ def test_an_invalid_workspace_is_an_error(tmp_path, always):
     assert "cannot be copied" in trial.error
 
 
-def test_which_agents_need_a_folder(always):
-    """An agent whose tools touch no files gets no folder, whatever agents hand off in a circle."""
+def test_agents_without_file_tools_get_no_folder(always):
+    """An agent whose tools touch no files gets no folder, even if agents hand off in a circle."""
     one, two = always("yes", name="one"), always("yes", name="two")
     one.handoffs, two.handoffs = [two], [one]
     with own_folder(Variant("one", one, one.llm), None) as folder:

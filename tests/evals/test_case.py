@@ -1,4 +1,4 @@
-"""Cases of a suite and their ids."""
+"""Tests for the cases of a suite and their ids."""
 
 import subprocess
 import sys

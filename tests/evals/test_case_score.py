@@ -1,4 +1,4 @@
-"""Scores and their validation."""
+"""Tests for scores and their validation."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def test_a_score_of_one_half_passes():
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), "1", None])
-def test_what_is_no_score(value):
+def test_invalid_score_values_are_rejected(value):
     """A value that is not a number from 0 to 1 raises a ConfigError."""
     with pytest.raises(ConfigError, match="from 0 to 1"):
         Score("x", value)

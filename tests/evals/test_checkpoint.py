@@ -1,4 +1,4 @@
-"""The file of finished trials."""
+"""Tests for the file of finished trials."""
 
 import json
 import stat
@@ -23,7 +23,7 @@ def suite(*texts):
 
 @pytest.fixture
 def place(tmp_path):
-    """A file for trials."""
+    """The path of a file for trials."""
     return tmp_path / "folder" / "trials.jsonl"
 
 
@@ -84,7 +84,7 @@ def test_a_damaged_line(place, always, line):
         suite().run(always("yes"), resume=place)
 
 
-def test_two_runs_at_the_same_time(place, always):
+def test_concurrent_runs_cannot_share_a_file(place, always):
     """Two concurrent runs cannot write to the same file."""
     begun, may_end = threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""Cases with several prompts and simulated users."""
+"""Tests for cases with several prompts and simulated users."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ PLACES = ["Capital of Vietnam?", Case("And of France?", "Paris"), "Thank you!"]
 
 
 def remembering(request):
-    """A model whose answer depends on the number of messages."""
+    """Return a model whose answer depends on the number of messages."""
     return {1: "Hanoi.", 3: "Paris.", 5: "You are welcome."}.get(len(request.messages), "Too much was said.")
 
 
@@ -33,7 +33,7 @@ def said(message, *, is_done=False):
 
 
 def trial_of(agent, prompts, expected="welcome", scorers=None, **options):
-    """The one trial of a conversation."""
+    """Return the only trial of a conversation."""
     (trial,) = (
         Suite("talk", [Case(prompts=prompts, expected=expected)], scorers or [contains()]).run(agent, **options).trials
     )
@@ -41,7 +41,7 @@ def trial_of(agent, prompts, expected="welcome", scorers=None, **options):
 
 
 @pytest.mark.parametrize("is_awaiting", [False, True])
-def test_a_conversation(guide, is_awaiting):
+def test_conversation_has_the_history_of_its_case(guide, is_awaiting):
     """The agent receives the history of its own case only."""
     cases = [Case(prompts=PLACES, expected="welcome", id=name) for name in "ab"]
     suite = Suite("talk", cases, [contains()])
@@ -60,7 +60,7 @@ def test_each_prompt_has_its_own_expectation(guide):
     assert [score.reason for score in trial_of(guide, ["?", own], "Paris").scores] == ["", "prompt 2: Paris."]
 
 
-def test_scorers_see_the_whole():
+def test_scorers_receive_the_whole_conversation():
     """A scorer of a conversation receives all its messages, calls and usage, and the last answer."""
 
     def line(request):
@@ -85,7 +85,7 @@ def test_scorers_see_the_whole():
     ]
 
 
-def test_a_conversation_that_fails(guide):
+def test_failing_conversation_is_an_error(guide):
     """An interrupted conversation is an error, and its messages so far are stored."""
     llm = ScriptedLLM("Hanoi.", Unreachable("down"))
     trial = trial_of(Agent("guide", llm=llm), PLACES)
@@ -107,7 +107,7 @@ def test_a_conversation_is_stored(tmp_path, guide):
     assert Report.read(tmp_path / "report.json").cases == [first.case]
 
 
-def test_a_conversation_that_could_not_be_scored(tmp_path, guide):
+def test_conversation_with_failed_scoring_is_scored_later(tmp_path, guide):
     """If only the scoring failed, each prompt is scored later from the stored answers."""
     is_up = []
 
@@ -128,7 +128,7 @@ def test_a_conversation_that_could_not_be_scored(tmp_path, guide):
     assert len(guide.llm.requests) == asked
 
 
-def test_conversations_that_wait_for_each_other(guide):
+def test_conversations_share_a_limit(guide):
     """Conversations that reserve the rest of a limit wait for each other, and then continue."""
     cases = [Case(prompts=PLACES, expected="welcome", id=name) for name in "abcdef"]
     report = Suite("talk", cases, [contains()]).run(
@@ -154,7 +154,7 @@ def test_a_function_receives_the_history():
     assert trial.outcome == "passed"
 
 
-def test_a_judge_reads_the_whole(guide):
+def test_judge_reads_the_whole_conversation(guide):
     """A judge receives every prompt and answer of a conversation."""
     asked = []
 
@@ -285,7 +285,7 @@ def test_a_scorer_that_fails_at_a_prompt(guide):
 
 @dataclass
 class Shop:
-    """The context that tools of a trial change."""
+    """A context that the tools of a trial change."""
 
     orders: list[int]
 
@@ -302,7 +302,7 @@ def is_cancelled(case, result):
 
 
 @pytest.mark.parametrize("is_function", [False, True])
-def test_a_state_for_each_trial(is_function):
+def test_separate_context_for_each_trial(is_function):
     """Each trial has a separate context that its tools change and its scorers receive."""
 
     def line(request):
@@ -323,7 +323,7 @@ def test_a_state_for_each_trial(is_function):
     assert report.success_rate == 1.0
 
 
-def test_a_context_that_cannot_be_made(guide):
+def test_failing_context_function_is_an_error(guide):
     """A failing context function is an error of its trial, and any other context is rejected."""
     suite = Suite("talk", [Case("?", "Hanoi")], [contains()], context=lambda case: 1 / len(case.tags))
     (trial,) = suite.run(guide).trials

@@ -1,4 +1,4 @@
-"""Suites: names, cases and scorers."""
+"""Tests for suites: names, cases and scorers."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ def test_a_suite_is_run(always):
     assert report.success_rate == 1.0
 
 
-def test_a_suite_can_be_awaited(sums, always):
+def test_suite_can_be_run_asynchronously(sums, always):
     """`arun` gives the same result as `run`."""
     blocking, awaiting = sums.run(always("It is 4.")), asyncio.run(sums.arun(always("It is 4.")))
     assert [trial.outcome for trial in awaiting.trials] == [trial.outcome for trial in blocking.trials]

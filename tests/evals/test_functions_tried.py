@@ -1,4 +1,4 @@
-"""Functions as variants: their results, and the usage of agents inside them."""
+"""Tests for functions as variants: their results, and the usage of agents inside them."""
 
 import asyncio
 import threading
@@ -19,13 +19,13 @@ SUM = Case("What is 2+2?", 4, tool_calls=["calculator", "calculator"])
 
 
 def calculating(request):
-    """A model that calculates once, and answers."""
+    """Return a model that calls the calculator once, and answers."""
     return call("calculator", expression="2+2") if len(request.messages) == 1 else "It is 4."
 
 
 @pytest.fixture
 def model():
-    """A model that calculates."""
+    """A model that calls the calculator."""
     return ScriptedLLM(calculating, repeat=True)
 
 
@@ -43,7 +43,7 @@ def pipeline(model):
 
 
 def trial_of(function, case=SUM, scorers=None, **options):
-    """The one trial of a function."""
+    """Return the only trial of a function."""
     (trial,) = Suite("x", [case], scorers or [numeric()]).run(function, **options).trials
     return trial
 
@@ -91,7 +91,7 @@ def test_an_async_function_is_awaited(model):
 
 
 class Answering:
-    """An object that is called."""
+    """A callable object."""
 
     async def __call__(self, _question):
         """Return the sum."""
@@ -145,7 +145,7 @@ def test_a_function_can_return_a_run(model):
 
 @dataclass
 class Place:
-    """A value that JSON can say."""
+    """A value that can be converted to JSON."""
 
     city: str
 
@@ -166,7 +166,7 @@ def test_any_value_can_be_an_answer(value, answer, tmp_path):
     """Any value can be an answer: strings unchanged, other values as JSON."""
     report = Suite("x", [Case("?", id="one")], [lambda _case, _result: True]).run({"it": lambda _question: value})
     (trial,) = report.trials
-    assert trial.result.milestones[-1].output == answer
+    assert trial.result.events[-1].output == answer
     report.save(tmp_path / "report.json")
     assert Report.read(tmp_path / "report.json").trials[0].answer == answer
 
@@ -200,7 +200,7 @@ def test_concurrent_functions_wait_for_each_other():
 
 
 def _ask_an_agent(question):
-    """A function that asks an agent."""
+    """Ask an agent."""
     return Agent("helper", llm=ScriptedLLM("yes"))(question)
 
 
@@ -388,7 +388,7 @@ def test_streams_inside(model, is_cut):
     assert [used.result.status for used in trial.result.tool_calls] == ["interrupted" if is_cut else "ok"]
 
 
-def test_agents_that_agents_set_to_work_inside(model, tmp_path):
+def test_nested_agents_inside_a_function(model, tmp_path):
     """Usage of agents used as tools is part of the outer agent's usage, also in a replay."""
 
     def answer(question):
@@ -454,5 +454,5 @@ def test_a_conversation_that_is_summarised_inside():
         return "yes"
 
     trial = yes(answer)
-    assert any(isinstance(each, Summarised) for each in trial.result.milestones)
+    assert any(isinstance(each, Summarised) for each in trial.result.events)
     assert (trial.outcome, trial.usage, trial.usage.requests) == ("passed", answer.spent, len(llm.requests))

@@ -1,4 +1,4 @@
-"""Append-only files of whole lines."""
+"""Tests for append-only files of whole lines."""
 
 import fcntl
 import os
@@ -67,7 +67,7 @@ def test_an_existing_file_becomes_private(place):
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
 
 
-def test_what_is_no_file(tmp_path):
+def test_path_that_is_not_a_regular_file_is_rejected(tmp_path):
     """A folder, pipe or device raises a SessionError."""
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path / "pipe", "/dev/full"):
@@ -77,7 +77,7 @@ def test_what_is_no_file(tmp_path):
         opened(tmp_path)
 
 
-def test_one_at_a_time(place):
+def test_only_one_writer_at_a_time(place):
     """Only one run at a time can open a file for writing."""
     file = opened(place)
     with pytest.raises(SessionError, match="Another run writes to"):

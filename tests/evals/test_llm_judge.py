@@ -1,4 +1,4 @@
-"""A model as judge, and hostile answers."""
+"""Tests for a model as judge, and hostile answers."""
 
 import json
 import re
@@ -20,12 +20,12 @@ HOSTILE = [
 
 
 def grade(number, reason="so"):
-    """The answer of a judge."""
+    """Return the answer of a judge."""
     return json.dumps({"reason": reason, "grade": number})
 
 
 def judged(*lines, case=None, answer="Paris"):
-    """The score of an answer, and the judge."""
+    """Return the score of an answer, and the judge."""
     llm = ScriptedLLM(*lines)
     result = Agent("x", llm=ScriptedLLM(answer)).run("Which is the capital of Vietnam?")
     return semantic("The answer names the capital.", llm=llm)(case or Case("Which is the capital?"), result), llm
@@ -53,7 +53,7 @@ def test_a_judge_is_asked_in_both_orders():
     assert (score.value, score.passed, score.usage.requests) == (1.0, True, 2)
 
 
-def test_a_judge_that_prefers_a_place():
+def test_judge_with_a_position_bias_is_reported():
     """A grade that changes with the order is reported, and the answer passes only if both grades pass."""
     score, _ = judged(grade(5, "fine"), grade(2, "poor"), case=Case("Which is the capital?", ["Hanoi"]))
     assert (score.value, score.passed) == (0.625, False)
@@ -61,7 +61,7 @@ def test_a_judge_that_prefers_a_place():
 
 
 @pytest.mark.parametrize("answer", HOSTILE)
-def test_a_hostile_answer_stays_between_its_marks(answer):
+def test_hostile_answer_stays_between_its_markers(answer):
     """A hostile answer stays inside its markers, and the grade is the judge's."""
     score, llm = judged(grade(1), answer=answer)
     asked = llm.requests[0].messages[0].content
@@ -87,7 +87,7 @@ def test_a_judge_without_a_grade():
         judged(grade(6), grade(0), grade(17))
 
 
-def test_a_judge_that_cannot_be_reached():
+def test_unreachable_judge_is_an_error():
     """An unreachable judge is an error of the trial, which stays unfinished; the answer is stored."""
     suite = Suite("x", [Case("?", "Hanoi")], semantic(llm=ScriptedLLM(Unreachable("down"))))
     (trial,) = suite.run(Agent("x", llm=ScriptedLLM("Hanoi"))).trials

@@ -1,4 +1,4 @@
-"""Metrics of trials."""
+"""Tests for the metrics of trials."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Intervals and tests, compared with values of scipy 1.17."""
+"""Tests for intervals and significance tests, compared with values of scipy 1.17."""
 
 from itertools import combinations
 

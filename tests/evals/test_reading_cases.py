@@ -1,4 +1,4 @@
-"""Parsing of case files."""
+"""Tests for the parsing of case files."""
 
 import json
 

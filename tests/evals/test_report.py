@@ -1,4 +1,4 @@
-"""Saving and loading of reports."""
+"""Tests for saving and loading reports."""
 
 import json
 import stat
@@ -53,7 +53,7 @@ def test_the_form_follows_the_suffix(tmp_path, mixed):
         '{"agentkit_report": 1, "suite": "x", "began": "", "cases": 3, "trials": []}',
     ],
 )
-def test_what_is_no_report(tmp_path, text):
+def test_file_that_is_not_a_report_is_rejected(tmp_path, text):
     """A file that is not a report raises a SessionError."""
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(SessionError, match=r"was not written by Report\.save"):

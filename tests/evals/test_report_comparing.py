@@ -1,4 +1,4 @@
-"""Comparison of two reports."""
+"""Tests for the comparison of two reports."""
 
 import pytest
 

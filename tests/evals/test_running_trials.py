@@ -1,4 +1,4 @@
-"""Running of trials: limits, progress, files and recordings."""
+"""Tests for the running of trials: limits, progress, files and recordings."""
 
 import asyncio
 import json
@@ -80,7 +80,7 @@ def test_concurrent_trials_wait_for_each_other(always):
     assert outcomes(report) == ["passed"] * 6
 
 
-def test_the_scoring_counts_too():
+def test_scoring_counts_towards_the_limits():
     """Usage of a judge counts towards the limits of the suite."""
     judge = ScriptedLLM(say(json.dumps({"reason": "so", "grade": 5}), usage=Usage(500, 500, requests=1)), repeat=True)
     suite = Suite("x", [Case("1"), Case("2")], semantic("fine?", llm=judge))
@@ -118,7 +118,7 @@ def test_a_cost_limit_requires_a_price(always):
     assert outcomes(suite_of(1).run(agent, limits=Limits(cost=1.0, unknown_price=Price(1, 1)))) == ["passed"]
 
 
-def test_limits_of_one_run_are_the_agents(always):
+def test_iterations_are_limited_per_run(always):
     """Iterations are limited per run and not per suite, and an agent's limit ends its trial."""
     (trial,) = suite_of(1).run(always(call("nothing"), max_iterations=2)).trials
     assert (trial.outcome, trial.is_finished) == ("limit", True)
@@ -137,7 +137,7 @@ def test_a_paused_trial_is_reported(always):
     assert (trial.outcome, trial.error) == ("error", "The run is paused.")
 
 
-def test_progress_is_told(always):
+def test_progress_is_reported(always):
     """Progress is reported after each trial with the total."""
     told = []
     suite_of(3).run(always("yes"), progress=lambda done, total, trial: told.append((done, total, trial.outcome)))
@@ -321,7 +321,7 @@ def test_trials_cannot_be_stored_in_a_device(always):
         suite_of(1).run(always("yes"), resume="/dev/null")
 
 
-def test_awaiting_trials(tmp_path, calculating):
+def test_async_suites(tmp_path, calculating):
     """Async suites store, replay and score trials like blocking ones, and report missing cassettes."""
     suite, agent = calculating
     asyncio.run(suite.arun(agent, record=tmp_path / "tapes"))

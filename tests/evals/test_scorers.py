@@ -1,4 +1,4 @@
-"""Functions as scorers."""
+"""Tests for functions as scorers."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ async def later(case, result):
 
 
 class Contented:
-    """An object that can be called."""
+    """A callable object."""
 
     def __call__(self, *_told):
         """Return a passing score."""
@@ -56,7 +56,7 @@ def test_functions_with_a_wrong_signature_are_rejected(given):
     assert Scorer.of(max).name == "max"
 
 
-def test_what_is_no_score(answering):
+def test_invalid_scorer_result_is_rejected(answering):
     """A scorer that returns an invalid score raises a ConfigError."""
     with pytest.raises(ConfigError, match="from 0 to 1"):
         Scorer.of(lambda *_: "good")(Case("x"), answering("yes"))

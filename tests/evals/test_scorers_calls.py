@@ -1,4 +1,4 @@
-"""The scorer of tool calls."""
+"""Tests for the scorer of tool calls."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_the_order_of_calls(answering):
     assert tool_calls(order="same")(Case("x", tool_calls=["name", "add"]), result).value == 0.5
 
 
-def test_tools_without_arguments_and_with_others(answering):
+def test_arguments_can_be_ignored_and_extra_calls_allowed(answering):
     """Arguments can be ignored, and additional calls allowed."""
     result = answering(list(TWO), "done")
     case = Case("x", tool_calls=[("add", {"a": 7})])

@@ -1,4 +1,4 @@
-"""Marking of a trial by all its scorers."""
+"""Tests for the scoring of a trial by all its scorers."""
 
 from agentkit.evals import Case, Scorer, contains
 from agentkit.evals.scorers import marked

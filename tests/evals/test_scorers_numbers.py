@@ -1,4 +1,4 @@
-"""The scorer of numbers."""
+"""Tests for the scorer of numbers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Scorers of texts, patterns and JSON."""
+"""Tests for scorers of texts, patterns and JSON."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Reports as text for terminals."""
+"""Tests for reports as text for terminals."""
 
 import re
 
@@ -44,7 +44,7 @@ def test_a_narrow_table(mixed):
     assert report_text(mixed, 200) == str(mixed)
 
 
-def test_errors_that_are_alike(tmp_path):
+def test_equal_errors_are_reported_once(tmp_path):
     """A failure of all cases, such as an unreachable server, is reported once; one error is singular."""
     for count, told in ((1, "Case 0\n"), (2, "Case 0  and 1 other\n"), (5, "Case 0  and 4 others\n")):
         suite = Suite("x", [Case(f"Case {number}", "yes") for number in range(count)], contains())
@@ -54,7 +54,7 @@ def test_errors_that_are_alike(tmp_path):
         assert ("\n1 error\n" if count == 1 else f"\n{count} errors\n") in text
 
 
-def test_which_rules_denied():
+def test_denying_rules_are_shown():
     """Verdicts that prevented a call are shown with their rules."""
 
     @tool(level="system")

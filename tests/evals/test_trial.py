@@ -1,4 +1,4 @@
-"""Outcomes of trials."""
+"""Tests for the outcomes of trials."""
 
 import pytest
 
@@ -11,7 +11,7 @@ CASE = Case("?", "yes")
 
 
 def tried(*lines, **options):
-    """The trial of an agent with a scripted model."""
+    """Return the trial of an agent with a scripted model."""
     agent = Agent("helper", llm=ScriptedLLM(*lines, repeat=True), **options)
     return Suite("x", [CASE], contains()).run(agent).trials[0]
 
@@ -31,7 +31,7 @@ def test_a_trial_passes_when_every_score_does(scores, passed, score):
     assert not Trial(CASE, "helper", scores=scores, error="The scorer failed.").passed
 
 
-def test_how_trials_end():
+def test_outcomes_of_trials():
     """A trial passes, fails, is refused by the model, ends at a limit or error, or is unfinished."""
     endings = {
         "passed": tried("yes"),

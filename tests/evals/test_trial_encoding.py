@@ -1,4 +1,4 @@
-"""Encoding of trials."""
+"""Tests for the encoding of trials."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Where is a document cut?"""
+"""Tests for the splitting of documents into passages."""
 
 from itertools import pairwise
 

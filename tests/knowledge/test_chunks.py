@@ -1,4 +1,4 @@
-"""What is a passage?"""
+"""Tests for passages and their citations."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which reader reads which document?"""
+"""Tests for the readers of documents, chosen by their kind."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""How are Markdown and plain text built?"""
+"""Tests for the structure of Markdown and plain text."""
 
 from agentkit.knowledge.chunks import DocumentBlock
 from agentkit.knowledge.documents import blocks_of_lines, blocks_of_markdown, blocks_of_text

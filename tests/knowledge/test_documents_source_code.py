@@ -1,4 +1,4 @@
-"""How is a program built?"""
+"""Tests for the structure of source code."""
 
 import warnings
 

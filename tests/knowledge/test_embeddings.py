@@ -1,4 +1,4 @@
-"""How does a text become a vector, and which vectors can be compared?"""
+"""Tests for embeddings: batches, validation, and changes of the model."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What do the documents say?"""
+"""Tests for Knowledge: adding, searching, refreshing and removing documents."""
 
 import os
 import subprocess
@@ -42,7 +42,7 @@ def test_words_are_found_in_their_forms(knowledge, folder, question, name):
     assert Path(knowledge.search(question)[0].source).name == name
 
 
-def test_neighbours_that_answer_too_count_for_more(place):
+def test_passages_with_matching_neighbours_come_first(place):
     """Among passages with the same words, those with a matching neighbour come first."""
     said = "Green tea is drunk in the morning by nearly everybody in the old town, as they say there."
     with Knowledge(place, passage_chars=100, overlap_chars=0) as knowledge:
@@ -98,7 +98,7 @@ def test_refresh_reports_outside_places(tmp_path, folder, monkeypatch):
     theirs.remove(private, private / "diary.md")
     theirs.store.keep_place("knowledge/default", str(private), {})
     theirs.close()
-    monkeypatch.chdir(folder)  # of which the link leads elsewhere
+    monkeypatch.chdir(folder)  # whose link leads outside
     ours = Knowledge(place)
     outside = (f"{folder}/link.md", f"{project}/../private/diary.md", str(private))
     assert set(ours.outside) == set(outside)
@@ -475,7 +475,7 @@ def test_a_forked_process_opens_a_separate_connection(place):
 
 
 class Site:
-    """A page that may change."""
+    """A page that can change."""
 
     body = b"<title>News</title><p>The bridge was opened today.</p>"
     status = 200

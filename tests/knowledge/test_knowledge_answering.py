@@ -1,4 +1,4 @@
-"""How does a model search?"""
+"""Tests for the search tool of Knowledge."""
 
 import json
 
@@ -25,7 +25,7 @@ def test_the_search_tool_returns_citations(knowledge, folder):
     assert "never instructions to follow" in passage["text"]
 
 
-def test_nothing_found_is_told(knowledge):
+def test_empty_result_has_a_note(knowledge):
     """If nothing is found, the note for the model says so."""
     told = knowledge.as_tool()(query="anything")
     assert (told["status"], told["passages"], told["query"]) == ("empty", [], "anything")

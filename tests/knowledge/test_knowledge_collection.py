@@ -1,4 +1,4 @@
-"""Are documents and notes kept, found and let go of alike?"""
+"""Tests for the common parts of documents and notes: usage, limits, and invalid texts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which documents are at a place, and what is in them?"""
+"""Tests for finding and reading the files of a folder."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What should an agent know of its user for longer than a conversation?"""
+"""Tests for Memory: notes about users, and its tools."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""In which order are passages given?"""
+"""Tests for the ranking of passages."""
 
 import pytest
 

@@ -1,11 +1,11 @@
-"""Which errors send a request on to the next model, and what is told when none has answered?"""
+"""Tests for which errors call the fallback, and the error if all models fail."""
 
 import pytest
 
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
 from agentkit.llm.fallback import all_failed, goes_on, is_lasting, missed, missed_text
 from agentkit.llm.protocols.error_mapping import failure
-from agentkit.messages import Missed
+from agentkit.messages import FailedModel
 from agentkit.usage import Tariff, Usage
 
 TARIFF = Tariff("openai", "gpt")
@@ -50,8 +50,8 @@ def test_failures_passed_to_the_fallback(error, passes, lasts):
     assert not passes or is_lasting(error) is lasts
 
 
-def test_what_may_have_been_charged_for():
-    """A request that a server was at work on counts as one without figures; one that it refused does not count."""
+def test_failed_requests_that_may_be_charged():
+    """A request that may have been charged counts as unreported, and a rejected one does not count."""
     lost = Usage(requests=1, unreported=1)
     assert missed("m", BadResponse("cut"), TARIFF).usage == lost
     assert missed("m", BadResponse("cut"), TARIFF).usage.tariff == TARIFF
@@ -63,7 +63,7 @@ def test_what_may_have_been_charged_for():
 
 def test_missed_text_of_a_skipped_model():
     """A skipped model is described as skipped, and a long message is truncated."""
-    told = missed_text(Missed("openai:gpt", "Unreachable", "x" * 900, was_asked=False))
+    told = missed_text(FailedModel("openai:gpt", "Unreachable", "x" * 900, was_asked=False))
     assert told.startswith("[openai:gpt, skipped after a recent failure] xxx")
     assert len(told) < 700
 

@@ -1,4 +1,4 @@
-"""Locations in manifests, the same on every machine."""
+"""Tests for locations in manifests, which are the same on every machine."""
 
 import shlex
 import sys
@@ -70,7 +70,7 @@ def test_sessions(tmp_path):
 
 @pytest.fixture
 def of_model(monkeypatch):
-    """The facts of a model: host, name, provider and the variable of its key."""
+    """Return the facts of a model: host, name, provider and the variable of its key."""
     for variable in ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "GROQ_API_KEY"):
         monkeypatch.setenv(variable, TOLD_KEY)
 

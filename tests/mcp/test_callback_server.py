@@ -1,4 +1,4 @@
-"""Is the one answer taken that is waited for, and no other?"""
+"""Tests for the callback server of a login, which accepts one answer."""
 
 import asyncio
 import socket
@@ -13,7 +13,7 @@ STATE = "state-4711"
 
 
 def landed(*targets, headers=()):
-    """Send these requests in order; returns their pages and the accepted answer."""
+    """Send these requests in order; return their pages and the accepted answer."""
 
     async def call():
         async with CallbackServer() as landing:
@@ -101,7 +101,7 @@ def test_many_idle_connections():
     assert (status, let_go, answer["code"]) == (200, {b""}, "tulip")
 
 
-def test_the_port_is_closed():
+def test_port_is_closed_after_a_login():
     """The port is closed after a login."""
 
     async def call():
@@ -128,8 +128,8 @@ def test_the_port_is_closed():
         ("tulip", None),
     ],
 )
-def test_answers_in_addresses(address, answer):
-    """An address answers a login when it bears its state once, and a code or an error once."""
+def test_valid_answers(address, answer):
+    """An address is an answer if it has its state once, and a code or an error once."""
     assert answer_in(address, STATE) == answer
 
 

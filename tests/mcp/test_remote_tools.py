@@ -1,4 +1,4 @@
-"""Is a tool of a server told to a model in bounds, with nothing hidden in its texts?"""
+"""Tests for the description of remote tools: limits and hidden characters."""
 
 import json
 from types import SimpleNamespace

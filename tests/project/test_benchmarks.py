@@ -1,4 +1,4 @@
-"""Each benchmark run once against a local server; no test depends on timing."""
+"""Each benchmark is run once against a local server; no test depends on timing."""
 
 import json
 import subprocess

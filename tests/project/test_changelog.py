@@ -17,7 +17,7 @@ VERSION = re.compile(r"^## \[(?P<version>[^\]]+)\](?: - (?P<date>\d{4}-\d{2}-\d{
 
 
 def versions():
-    """The versions of the changelog, newest first, with their dates."""
+    """Return the versions of the changelog, newest first, with their dates."""
     return [(match["version"], match["date"]) for match in VERSION.finditer(CHANGELOG)]
 
 

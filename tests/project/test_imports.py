@@ -30,7 +30,7 @@ COMMAND_LINE = tuple(module for module in MODULES if module.startswith("agentkit
 
 @cache
 def named_by(module):
-    """The modules that a module imports at its top, directly and indirectly, without type-checking imports."""
+    """Return the modules that a module imports directly and indirectly, without type-checking imports."""
     path = ROOT / module.replace(".", "/")
     path = package if (package := path / "__init__.py").is_file() else path.with_suffix(".py")
     body = ast.parse(path.read_text("utf-8")).body
@@ -40,7 +40,7 @@ def named_by(module):
 
 
 def needs(module, package):
-    """Whether a module cannot be imported without a package."""
+    """Return whether a module cannot be imported without a package."""
     return any(name.partition(".")[0] == package for name in named_by(module))
 
 
@@ -79,24 +79,24 @@ print(json.dumps(sorted(loaded)))
 
 
 def modules_loaded_by(statement, isolation="-IS"):
-    """The modules that a statement loads in a new interpreter that sees only the standard library and agentkit.
+    """Return the modules that a statement loads in a new interpreter with only the standard library and agentkit.
 
-    Warnings are errors, and the statement itself may print nothing on either stream.
+    Warnings are errors, and the statement must not print anything.
     """
     return json.loads(output_of(IMPORT_AND_LIST.format(statement=statement), isolation))
 
 
 @cache
 def loaded_by_each(modules, isolation="-IS"):
-    """The modules that each module loads first in one such interpreter, or its error.
+    """Return the modules that each module loads first in one such interpreter, or its error.
 
-    Which comes first does not matter: no two of them import each other, as the contracts on cycles say.
+    The order does not matter, as the contracts forbid import cycles.
     """
     return json.loads(output_of(IMPORT_EACH_AND_LIST, isolation, *modules))
 
 
 def output_of(program, isolation, *arguments):
-    """The output of a program in such an interpreter."""
+    """Return the output of a program in such an interpreter."""
     command = [sys.executable, isolation, "-W", "error", "-c", program, str(ROOT), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -105,7 +105,7 @@ def output_of(program, isolation, *arguments):
 
 
 def imports_for_type_checkers():
-    """The names that `agentkit/__init__.py` imports for type checkers only, with their modules."""
+    """Return the names that `agentkit/__init__.py` imports for type checkers only, with their modules."""
     blocks = [node for node in INIT.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
     return {alias.asname or alias.name: node.module for node in imports for alias in node.names}

@@ -1,4 +1,4 @@
-"""A2A: agents of other toolkits work with an agent here, and an agent here works with theirs."""
+"""Tests for A2A: agents of other toolkits call an agent here, and an agent here calls theirs."""
 
 import asyncio
 import contextlib
@@ -295,7 +295,7 @@ def test_ended_tasks_are_forgotten_beyond_a_maximum():
 
 
 class Clerk(AgentExecutor):
-    """Answers in chunks; asks which one for 'choose'; fails for 'fail'."""
+    """An agent that answers in chunks, asks a question for 'choose', and fails for 'fail'."""
 
     async def execute(self, context, event_queue):
         """Work on a message."""

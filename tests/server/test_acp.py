@@ -1,4 +1,4 @@
-"""ACP: an editor works with an agent through the official client."""
+"""Tests for ACP: an editor works with an agent through the official client."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ from agentkit.tools.human import ask_user_tool
 
 
 class Editor:
-    """A client that shows all and answers each request for permission with the next of the given options."""
+    """A client that records all updates and answers each permission request with the next given option."""
 
     def __init__(self, *chosen):
         self.chosen, self.updates, self.asked = list(chosen), [], []
@@ -62,7 +62,7 @@ class Editor:
 
 @contextlib.asynccontextmanager
 async def connected(editor, agent, store=None):
-    """The editor's connection to an agent, over a pair of sockets."""
+    """Return the editor's connection to an agent, over a pair of sockets."""
     served = EditorAgent(agent, store or store_at(":memory:"))
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours)
@@ -277,7 +277,7 @@ def test_handoffs_and_calls_alone_are_shown(tmp_path):
     assert [each.title for each in _history(stored, agent, {})] == ["calculator()"]
 
 
-def test_ends_of_runs_have_reasons(tmp_path):
+def test_stop_reasons_of_runs(tmp_path):
     """A limit is reported as a stop reason, and a failed run as an error."""
     limited = Agent("helper", core_tools, max_iterations=1, llm=ScriptedLLM(call("calculator", expression="1"), "Cut."))
     assert talk(Editor(), limited, tmp_path, "Count.")[0][0].stop_reason == "max_turn_requests"

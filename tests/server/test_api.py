@@ -1,4 +1,4 @@
-"""Does the page get what it asks for, over a real connection?"""
+"""Tests for the API of the chat page, over a real connection."""
 
 import pytest
 

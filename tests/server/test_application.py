@@ -1,4 +1,4 @@
-"""Does the whole application hold against what strangers try, over real sockets?"""
+"""Tests for the whole application against hostile requests, over real sockets."""
 
 import http.client
 import json
@@ -242,7 +242,7 @@ def test_slow_clients_do_not_block_others(serve):
 
 
 def test_runs_end_with_the_server(serve, tmp_path):
-    """When the server ends, runs that wait for somebody end, too."""
+    """When the server stops, its waiting runs end."""
     from agentkit import system_tools
 
     served = serve(call("write_file", path="a.txt", content="x"), tools=system_tools)

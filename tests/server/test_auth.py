@@ -1,4 +1,4 @@
-"""Does the gate let in who may come in, and nobody else?"""
+"""Tests for RequestAuth, which accepts or rejects requests."""
 
 import pytest
 
@@ -115,7 +115,7 @@ def test_a_cross_site_link_can_open_the_page(gate):
         "Bearer é\udcff",
     ],
 )
-def test_the_token_is_needed(gate, shown):
+def test_token_is_required(gate, shown):
     """Without the token only the page's own files are returned."""
     assert status(gate, authorization=shown) == 401
     assert status(gate, authorization=shown, method="GET", path="/") is None

@@ -1,4 +1,4 @@
-"""The chat page in a real browser."""
+"""Tests for the chat page in a real browser."""
 
 import json
 from functools import partial
@@ -89,7 +89,7 @@ MARKDOWN = [
     ("", ""),
 ]
 LINKS = [
-    # what the model writes, and the host that is shown beside it; empty where the label is the address itself
+    # the model's text and the host shown next to it; empty if the label is the address itself
     ("[https://bank.example/?evil.example](https://evil.example/x)", " (evil.example)"),
     ("[evil.example is not https://bank.example](https://evil.example)", " (evil.example)"),
     ("[https://bank.example](https://bank.example@evil.example)", " (evil.example)"),
@@ -201,8 +201,8 @@ def test_the_plan_is_one_list_that_changes_in_place(page):
         (["1", "2", "3", "4"], "Changed 4 files"),
     ],
 )
-def test_changed_files_are_named(page, names, told):
-    """What unfolds to the difference names the files as that does, or counts them when they are many."""
+def test_changed_files_are_listed(page, names, told):
+    """The summary of a change names the files, or counts them if there are many."""
     writing = [call("write_file", path=name, content="x") for name in names]
     tab = page(writing, "Written.", tools=system_tools, safety="SYSTEM")
     tab.type("Write")
@@ -327,7 +327,7 @@ def test_tool_output_and_names_are_rendered_as_text(page, tmp_path):
 
     @tool(level="system")
     def echo(text: str) -> str:
-        """Say it again."""
+        """Repeat the text."""
         (tmp_path / "a.txt").write_text(text)
         return text
 
@@ -348,7 +348,7 @@ def test_tool_output_and_names_are_rendered_as_text(page, tmp_path):
     assert "\u202e" not in seen
 
 
-def test_markdown_is_read_in_linear_time(page):
+def test_markdown_is_rendered_in_linear_time(page):
     """Hostile Markdown is rendered in linear time."""
     pieces = ["[", "*a ", "```x ", "![](", "_", "**", "~~a", "<http://", "\\", "> ", "- ", "|", "[a](b", "* _"]
     texts = [piece * (20_000 // len(piece)) for piece in pieces]
@@ -530,7 +530,7 @@ def test_conversations_are_searched_renamed_and_deleted(page):
     tab.until("document.querySelector('#names').textContent.includes('Nothing found')")
 
 
-def test_a_prompt_can_be_asked_again(page):
+def test_prompt_can_be_repeated(page):
     """The button "Ask again" replaces the last answer and stores the old branch as a separate conversation."""
     tab = page(call("calculator", expression="6*7"), "It is 42.", "First.", "Second.")
     tab.type("How much is 6*7?")
@@ -549,7 +549,7 @@ def test_a_prompt_can_be_asked_again(page):
 
 
 def test_a_file_is_attached(page):
-    """A dropped file goes with the prompt to the model."""
+    """A dropped file is sent with the prompt to the model."""
     tab = page("I see.")
     tab.js("""(() => {
       const files = new DataTransfer();
@@ -568,8 +568,8 @@ AXE = Path(__file__).with_name("vendor") / "axe.min.js"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(page, serve, browser, scheme):
-    """axe-core reports no violation: on the sign-in page, on an empty page, with answers and with a question."""
+def test_axe_reports_no_violations(page, serve, browser, scheme):
+    """The axe-core check reports no violation on the sign-in page, an empty page, with answers and with a question."""
 
     def violations(tab):
         tab.js(AXE.read_text("utf-8") + ";0")

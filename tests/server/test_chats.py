@@ -1,4 +1,4 @@
-"""Does a conversation of the page go on, ask, stop, undo, and come back?"""
+"""Tests for the conversations of the chat page: events, questions, stopping, undo and storage."""
 
 import asyncio
 import json
@@ -196,7 +196,7 @@ def test_an_unanswered_question_pauses_the_run(tmp_path):
     asyncio.run(main())
 
 
-def test_a_question_for_words_waits_for_them():
+def test_question_for_text_pauses_the_run():
     """A question to the person pauses the run, and the typed text becomes its result."""
 
     async def main():

@@ -1,4 +1,4 @@
-"""Is what happens told to the page as it was, and as nothing but text?"""
+"""Tests for the conversion of run events to page events."""
 
 import json
 
@@ -115,7 +115,7 @@ def test_editable_json_decodes_to_the_same_value():
     """Editable JSON decodes to the same value and escapes invisible characters."""
     value = {"a": ["é\U000e0041\n", {"b": "\u2028"}]}
     assert json.loads(editable(value)) == value
-    assert editable(value).isprintable() is False  # it is indented
+    assert editable(value).isprintable() is False  # indented
     assert not set("\U000e0041\u2028") & set(editable(value))
 
 
@@ -125,9 +125,9 @@ def test_long_text_is_truncated():
     assert bounded("x" * 20_005).endswith("\n[… 5 more characters are not shown …]")
 
 
-def entries(run, *milestones):
+def entries(run, *events):
     """Return the entries of one run."""
-    return [SessionEntry(run, 1.0, milestone) for milestone in milestones]
+    return [SessionEntry(run, 1.0, event) for event in events]
 
 
 def test_history_groups_events_by_run():

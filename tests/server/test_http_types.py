@@ -1,4 +1,4 @@
-"""Is a request read within its bounds, and a refusal told in OpenAI's words?"""
+"""Tests for the parsing of HTTP requests, and for error replies in OpenAI's format."""
 
 import asyncio
 import json

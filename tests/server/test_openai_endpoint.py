@@ -1,4 +1,4 @@
-"""Does the endpoint answer as OpenAI would, and do its tools run judged?"""
+"""Tests for the OpenAI-compatible endpoint with the official client."""
 
 import asyncio
 import json
@@ -280,7 +280,7 @@ def test_a_provider_error_is_returned_as_an_openai_error(serve, client, status, 
         with pytest.raises(kind, match="No luck") as raised:
             talk.chat.completions.create(model="helper", messages=ASK)
         assert raised.value.body["code"] == code
-        assert len(upstream.requests) == 1  # the client does not make the run again
+        assert len(upstream.requests) == 1  # the client does not retry the run
 
 
 def test_a_failure_while_streaming_is_reported(serve, client):
@@ -338,7 +338,7 @@ def test_a_disconnected_client_ends_the_run(serve, stream):
 
     @tool
     async def wait() -> str:
-        """Wait for ever."""
+        """Wait forever."""
         began.set()
         try:
             await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""Is it remembered what an answer was made of?"""
+"""Tests for the labels of earlier answers, which apply when a client sends them back."""
 
 import pytest
 

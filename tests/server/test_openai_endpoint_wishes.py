@@ -1,4 +1,4 @@
-"""Is what a client wishes for understood, and what is not supported refused in words?"""
+"""Tests for the parsing of completion requests, and the rejection of unsupported parameters."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Does a reply end well when the client is slow, silent or gone?"""
+"""Tests for streamed replies to slow, silent and disconnected clients."""
 
 import asyncio
 
@@ -11,19 +11,19 @@ START = {"type": "http.response.start", "status": 200, "headers": []}
 
 
 class Connection:
-    """The other end of a connection: what was sent, and when it is closed."""
+    """A client connection that records messages and can be closed."""
 
     def __init__(self):
         self.sent = []
         self.closed, self.beaten = asyncio.Event(), asyncio.Event()
 
     async def receive(self):
-        """Wait until the client leaves."""
+        """Wait until the client disconnects."""
         await self.closed.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message):
-        """Take a message."""
+        """Record a message."""
         self.sent.append(message)
         if message.get("body") == b"beat":
             self.beaten.set()

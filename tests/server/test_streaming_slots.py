@@ -1,4 +1,4 @@
-"""Is there room for so many runs, and for no more?"""
+"""Tests for the limit on concurrent requests."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Does a conversation outlive its runs, its objects and its processes?"""
+"""Tests for Session: runs, concurrency, kills, forks, exports and storage."""
 
 import copy
 import pickle
@@ -41,7 +41,7 @@ SPENT = Usage(10, 5, requests=1)
 
 @pytest.fixture(params=["no store", "memory", "sqlite", "postgres"])
 def any_place(request, tmp_path):
-    """Where a session can live: in its object alone, or in each kind of store."""
+    """A location for a session: none, or each kind of store."""
     if request.param == "postgres":
         return request.getfixturevalue("postgres_url")
     return {"no store": None, "memory": ":memory:", "sqlite": tmp_path / "sessions.db"}[request.param]
@@ -56,7 +56,7 @@ def session(any_place):
         session.store.close()
 
 
-def test_a_session_says_its_name_and_its_place(tmp_path):
+def test_repr_has_name_and_store(tmp_path):
     """The repr of a session contains its name and its store, if any."""
     assert repr(Session("trip")) == "Session('trip')"
     assert repr(Session.open(":memory:", "trip")) == "Session('trip', MemoryStore())"
@@ -69,46 +69,46 @@ def test_path_instead_of_a_store_is_rejected():
         Session("trip", "trips.db")
 
 
-def tell(run, *milestones):
-    """Apply and store milestones of a run, as its loop and driver do."""
-    for milestone in milestones:
-        run.progress.apply(milestone)
-        run.keep(milestone)
+def tell(run, *events):
+    """Apply and store stored events of a run, as its loop and driver do."""
+    for event in events:
+        run.progress.apply(event)
+        run.keep(event)
 
 
 def call(number=1, name="calculator"):
-    """A wish for a tool."""
+    """Return a tool call."""
     return ToolCall(f"call_{number}", name, "{}")
 
 
 def says(text="", *calls):
-    """The model's answer."""
+    """Return an answer of the model."""
     return ResponseReceived(Response(AssistantMessage(text, calls), usage=SPENT))
 
 
 def result(used, text="42", whole=None):
-    """What came of a call."""
+    """Return the result of a call."""
     return ToolCallFinished(used, ToolResult(used.name, "ok", text, decision=ALLOWED, whole=whole))
 
 
 def talk(session, prompt="Hi", answer="Hello"):
-    """A run from prompt to answer; its id."""
+    """Run from prompt to answer; return the run's id."""
     run = session.begin()
     tell(run, RunStarted("helper", prompt, len(run.history)), says(answer), RunEnded("done", answer))
     run.close()
     return run.id
 
 
-def leave(session, *milestones):
+def leave(session, *events):
     """Abandon a run halfway, as after a kill, and return its id."""
     run = session.begin()
-    tell(run, RunStarted("helper", "Hi", len(run.history)), *milestones)
+    tell(run, RunStarted("helper", "Hi", len(run.history)), *events)
     run._release()
     return run.id
 
 
 def pause(session, used):
-    """A run that is paused at a call."""
+    """Pause a run at a call."""
     run = session.begin()
     tell(run, RunStarted("helper", "Hi"), says("", used), ToolCallPostponed(used, "May I?", ASKED), RunEnded("paused"))
     run.close()
@@ -116,12 +116,12 @@ def pause(session, used):
 
 
 def other(session):
-    """The same session as another process sees it."""
+    """Return the same session as another process reads it."""
     return pickle.loads(pickle.dumps(session)) if session.store is None else Session(session.name, session.store)
 
 
 def is_valid(messages):
-    """Whether each call has exactly one result, right behind the message that made it, and no id comes twice."""
+    """Return whether each call has exactly one result, directly after its message, and all ids are unique."""
     open_ids, seen = [], set()
     for message in messages:
         if isinstance(message, ToolMessage):
@@ -145,7 +145,7 @@ def test_messages_are_added_when_a_run_ends(session):
     assert session.messages == ()
     tell(run, RunEnded("done", "Hello"))
     run.close()
-    run.close()  # a second time does nothing
+    run.close()  # closing again does nothing
     assert session.messages == (UserMessage("Hi"), AssistantMessage("Hello"))
     follower = session.begin()
     assert follower.history == session.messages
@@ -155,14 +155,14 @@ def test_messages_are_added_when_a_run_ends(session):
     assert other(session).messages == session.messages
 
 
-def test_run_without_milestones_stores_nothing(session):
-    """A run that is closed before any milestone stores nothing."""
+def test_run_without_events_stores_nothing(session):
+    """A run that is closed before any stored event stores nothing."""
     session.begin().close()
     assert session.messages == ()
     assert session.entries == []
 
 
-def test_runs_side_by_side_are_entered_in_the_order_of_their_ends(session):
+def test_concurrent_runs_are_added_when_they_end(session):
     """Messages of concurrent runs are added run by run, in the order in which the runs end."""
     first, second = session.begin(), session.begin()
     tell(first, RunStarted("helper", "1"), says("one"))
@@ -196,8 +196,8 @@ def test_unfinished_run_can_be_resumed(session):
     assert other(session).messages == session.messages
 
 
-def test_a_run_that_is_cut_off_is_interrupted_by_the_next(session):
-    """When something else is asked first, a run that was cut off is entered as it stood, and cannot go on any more."""
+def test_run_that_was_cut_off_is_interrupted_by_the_next(session):
+    """A new prompt ends a run that was cut off, which cannot be resumed afterwards."""
     run, used = session.begin(), call()
     tell(run, RunStarted("helper", "Hi"), says("Wait", used), ToolCallStarted(used, ALLOWED))
     run.close()
@@ -220,8 +220,8 @@ def test_stored_result_is_not_lost(session):
     assert other(session).messages == session.messages
 
 
-def test_applied_milestones_are_stored_on_close(session):
-    """Milestones that were applied but not yet stored are stored when the run is closed."""
+def test_applied_events_are_stored_on_close(session):
+    """Stored events that were applied but not yet stored are stored when the run is closed."""
     run = session.begin()
     tell(run, RunStarted("helper", "Hi"))
     run.progress.apply(says("Hello"))
@@ -273,14 +273,14 @@ def test_killed_run_can_be_resumed(session):
 
 
 def test_reopened_run_has_its_own_state(session):
-    """Milestones of a reopened run are not applied a second time when the session is read."""
+    """Stored events of a reopened run are not applied a second time when the session is read."""
     used = call()
     pause(session, used)
     run = session.reopen()
-    before = len(run.progress.milestones)
+    before = len(run.progress.events)
     tell(run, RunResumed(), result(used), says("Done"))
     assert session.messages == ()
-    assert len(run.progress.milestones) == before + 3
+    assert len(run.progress.events) == before + 3
     assert run.progress.iterations == 2
     assert len(run.progress.tool_calls) == 1
     tell(run, RunEnded("done", "Done"))
@@ -289,7 +289,7 @@ def test_reopened_run_has_its_own_state(session):
     assert is_valid(session.messages)
 
 
-def test_a_paused_run_waits(session):
+def test_paused_run_stays_paused(session):
     """A paused run is not added to the messages, is not ended by the next run and can be found again."""
     paused = pause(session, call())
     talk(session, "Meanwhile", "Yes?")
@@ -300,7 +300,7 @@ def test_a_paused_run_waits(session):
     run.close()
 
 
-def test_a_paused_run_that_is_closed_again_waits_on(session):
+def test_paused_run_can_be_paused_again(session):
     """A paused run can be reopened and paused repeatedly."""
     pause(session, call())
     run = session.reopen()
@@ -317,7 +317,7 @@ def test_run_at_its_limit_can_be_resumed(session):
     run.close()
     between = talk(session, "Meanwhile", "Yes?")
     assert between not in session.unfinished
-    again = session.reopen(run.id, RunState.of(run.progress.milestones))
+    again = session.reopen(run.id, RunState.of(run.progress.events))
     assert again.progress.limit is not None
     tell(again, RunResumed(), says("It is 42."), RunEnded("done", "It is 42."))
     again.close()
@@ -348,7 +348,7 @@ def test_reader_sees_a_run_resumed_elsewhere(session):
 def test_result_can_be_resumed_only_once(session):
     """Resuming from the same result twice raises a SessionError."""
     paused = pause(session, call())
-    known = RunState.of(paused.progress.milestones)
+    known = RunState.of(paused.progress.events)
     run = session.reopen(paused.id, known)
     with pytest.raises(SessionError, match=r"is in progress elsewhere\. Wait until it has ended"):
         session.reopen(paused.id, known)
@@ -392,7 +392,7 @@ def test_reopen_needs_an_unfinished_run(session):
         session.reopen()
     with pytest.raises(SessionError, match="no run 'nobody'"):
         session.reopen("nobody")
-    session.reopen("nobody", RunState()).close()  # the failed try holds nothing
+    session.reopen("nobody", RunState()).close()  # the failed attempt holds nothing
 
 
 def test_appended_messages_are_stored(session):
@@ -428,8 +428,8 @@ def test_ids_used_elsewhere_are_known(session):
     elsewhere.close()
 
 
-def test_ids_that_clash_all_the_same_are_changed(session):
-    """If two processes use the same id at the same time, the run that ends later gets other ids."""
+def test_conflicting_ids_are_changed(session):
+    """If two processes use the same id concurrently, the run that ends later gets other ids."""
     first, second, used = session.begin(), session.begin(), call(0)
     for run, text in ((first, "one"), (second, "two")):
         note = f'{text}; read_more(handle="call_0") or {{"read_more": "read_more(handle=\\"call_0\\")"}}'
@@ -531,7 +531,7 @@ def test_a_fork_begins_with_the_first_messages(session):
     talk(fork, "3")
     assert (len(fork.messages), len(session.messages)) == (4, 4)
     assert session.fork("all of it").messages == session.messages
-    assert isinstance(fork.entries[0].milestone, HistoryGiven)
+    assert isinstance(fork.entries[0].event, HistoryGiven)
 
 
 def test_a_fork_needs_a_free_name(session):
@@ -545,8 +545,8 @@ def test_a_fork_needs_a_free_name(session):
         session.fork("")
 
 
-def test_an_exported_session_comes_back(session, tmp_path):
-    """A session that was exported is restored as it was, also under another name, with its paused run."""
+def test_exported_session_is_restored(session, tmp_path):
+    """An exported session is imported unchanged, also under another name, with its paused run."""
     talk(session, "Hà Nội \ud83d?")
     pause(session, call())
     session.export(tmp_path / "trip.jsonl")
@@ -562,7 +562,7 @@ def test_an_exported_session_comes_back(session, tmp_path):
 
 
 def test_a_session_is_shown(session):
-    """A session is shown as text that a person can read."""
+    """A session is shown as readable text."""
     talk(session, "How far is it?", "Ten miles.")
     assert session.show().startswith("Session trip\n1 run")
     assert "Ten miles." in session.show()
@@ -585,7 +585,7 @@ def test_a_session_can_be_pickled(session):
 
 
 def test_many_threads_share_a_session(session):
-    """Runs in many threads are all entered, each in one piece, and no id comes twice."""
+    """Runs in many threads are all added, each in one piece, and all ids are unique."""
 
     def go(number):
         run = session.begin()
@@ -605,7 +605,7 @@ def test_many_threads_share_a_session(session):
 
 
 def test_two_processes_share_a_session(shared_place):
-    """Runs in two processes are all entered, and both see the same conversation."""
+    """Runs in two processes are all added, and both read the same conversation."""
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); from test_session import *\n"
         "session = Session.open(sys.argv[2], 'trip')\n"
@@ -622,8 +622,8 @@ def test_two_processes_share_a_session(shared_place):
     session.store.close()
 
 
-def test_two_that_find_a_killed_run_end_it_once(shared_place):
-    """When several runs begin at the same time, exactly one of them ends the killed run."""
+def test_killed_run_is_ended_once(shared_place):
+    """Of several runs that start concurrently, exactly one ends the killed run."""
     session = Session.open(shared_place, "trip")
     leave(session, says("Hm", call()))
     readers = [Session.open(shared_place, "trip") for _ in range(4)]
@@ -631,7 +631,7 @@ def test_two_that_find_a_killed_run_end_it_once(shared_place):
         for run in pool.map(Session.begin, readers):
             run.close()
     assert len(session.messages) == 3
-    assert [type(entry.milestone) for entry in session.entries].count(RunEnded) == 1
+    assert [type(entry.event) for entry in session.entries].count(RunEnded) == 1
     for one in (session, *readers):
         one.store.close()
 
@@ -646,11 +646,11 @@ def test_run_ended_by_another_process_is_not_ended_again(tmp_path):
     release = session.store.hold("trip", "run-9")
     session._interrupt("run-9")
     release()
-    assert [type(entry.milestone) for entry in session.entries].count(RunEnded) == 1
+    assert [type(entry.event) for entry in session.entries].count(RunEnded) == 1
     session.store.close()
 
 
-def test_nothing_is_kept_behind_a_gap(tmp_path):
+def test_nothing_is_stored_after_a_failed_write(tmp_path):
     """After a failed write, nothing more of the run is stored, and the next run marks it as interrupted."""
     session = Session.open(tmp_path / "sessions.db", "trip")
     run = session.begin()

@@ -1,4 +1,4 @@
-"""Runs in progress of a session: their storage, locks and records."""
+"""Tests for the runs in progress of a session: their storage, locks and records."""
 
 import pytest
 
@@ -14,15 +14,15 @@ ALLOWED = Decision(Verdict.ALLOW, "level", "It is safe.")
 CALL = ToolCall("call_1", "clock", "{}")
 
 
-def tell(run, *milestones):
-    """Apply and store milestones of a run, as its loop and driver do."""
-    for milestone in milestones:
-        run.progress.apply(milestone)
-        run.keep(milestone)
+def tell(run, *events):
+    """Apply and store stored events of a run, as its loop and driver do."""
+    for event in events:
+        run.progress.apply(event)
+        run.keep(event)
 
 
 def says(text, *calls):
-    """The model's answer."""
+    """Return an answer of the model."""
     return ResponseReceived(Response(AssistantMessage(text, calls)))
 
 
@@ -45,7 +45,7 @@ def test_result_stored_before_close_is_resumed():
     again = session.reopen()
     assert again.progress.messages[-1] == ToolMessage("call_1", "clock", "12:00")
     again.leave()
-    again.close()  # a second time does nothing
+    again.close()  # closing again does nothing
 
 
 def test_summary_of_this_run_or_of_the_session():
@@ -60,7 +60,7 @@ def test_summary_of_this_run_or_of_the_session():
     assert session.begin().summary == run.summary
 
 
-def test_nothing_is_kept_behind_a_gap(tmp_path):
+def test_nothing_is_stored_after_a_failed_write(tmp_path):
     """After a failed write, nothing more is stored, neither immediately nor when the run is closed."""
     place = tmp_path / "sessions.db"
     session = Session.open(place, "trip")
@@ -74,5 +74,5 @@ def test_nothing_is_kept_behind_a_gap(tmp_path):
     run.close()
     assert not place.exists()
     moved = SQLiteSessionStore(tmp_path / "moved.db")
-    assert [type(entry.milestone) for entry in moved.read("trip")[0]] == [RunStarted]
+    assert [type(entry.event) for entry in moved.read("trip")[0]] == [RunStarted]
     moved.close()

@@ -1,4 +1,4 @@
-"""Does the state of a run follow from its milestones alone, wherever they end?"""
+"""Tests for the state of a run, which follows from its stored events."""
 
 import pytest
 
@@ -34,16 +34,16 @@ BEGUN = RunStarted("helper", "Hi", 4, "record-1")
 
 
 def says(text="", *calls):
-    """The model's answer."""
+    """Return an answer of the model."""
     return ResponseReceived(Response(AssistantMessage(text, calls), usage=SPENT))
 
 
 def finished(call, text="noted", **more):
-    """What came of a call."""
+    """Return the result of a call."""
     return ToolCallFinished(call, ToolResult("note", "ok", text, **more))
 
 
-def test_a_run_that_has_just_begun():
+def test_started_run():
     """A prompt is part of the conversation once the model has answered it."""
     progress = RunState.of([BEGUN])
     assert (progress.agent, progress.history, progress.record) == ("helper", 4, "record-1")
@@ -55,7 +55,7 @@ def test_a_run_that_has_just_begun():
     assert progress.is_answered
 
 
-def test_results_are_entered_in_the_order_asked():
+def test_results_are_added_in_the_order_of_the_calls():
     """The results of a response are added in the order of its calls once all are available."""
     progress = RunState.of([BEGUN, says("", ONE, TWO), finished(TWO, "two", usage=SPENT)])
     assert (len(progress.messages), progress.tool_calls, progress.results) == (2, [], ())
@@ -67,8 +67,8 @@ def test_results_are_entered_in_the_order_asked():
 
 
 @pytest.mark.parametrize("follows", [says("Done."), HandedOff("expert"), AnswerGiven("Done.")])
-def test_what_follows_from_results_is_seen(follows):
-    """The results of the newest response wait for what follows from them: another answer, or another agent."""
+def test_results_are_added_with_the_next_step(follows):
+    """The results of the newest response are added with the next answer or agent."""
     progress = RunState.of([BEGUN, says("", ONE), finished(ONE)])
     assert len(progress.results) == 1
     progress.apply(follows)
@@ -76,13 +76,13 @@ def test_what_follows_from_results_is_seen(follows):
 
 
 def test_unknown_call_is_ignored():
-    """A milestone about an unknown call is ignored."""
+    """A stored event about an unknown call is ignored."""
     progress = RunState.of([BEGUN, says("", ONE), finished(TWO), Approved("call_9", "once")])
     assert (progress.tool_calls, len(progress.steps)) == ([], 1)
 
 
 @pytest.mark.parametrize(
-    ("milestones", "told"),
+    ("events", "told"),
     [
         ([], "has not taken effect"),
         ([ToolCallStarted(ONE, ALLOWED)], "is unknown"),
@@ -99,9 +99,9 @@ def test_unknown_call_is_ignored():
         ),
     ],
 )
-def test_interrupted_calls(milestones, told):
+def test_interrupted_calls(events, told):
     """An interrupted call may have taken effect only if it was started with permission."""
-    progress = RunState.of([BEGUN, says("", ONE, TWO), finished(TWO), *milestones])
+    progress = RunState.of([BEGUN, says("", ONE, TWO), finished(TWO), *events])
     (interruption,) = progress.interruptions()
     assert interruption.result.status == "interrupted"
     assert told in interruption.result.error
@@ -109,8 +109,8 @@ def test_interrupted_calls(milestones, told):
     assert [type(message) for message in progress.messages[2:]] == [ToolMessage, ToolMessage]
 
 
-def test_waiting_calls_keep_the_conversation_valid():
-    """While a call waits for approval, its placeholder result keeps the conversation valid."""
+def test_pending_calls_keep_the_conversation_valid():
+    """While a call is pending, its placeholder result keeps the conversation valid."""
     progress = RunState.of([BEGUN, says("", ONE, TWO), ToolCallPostponed(ONE, "May it?", ASKED), RunEnded("paused")])
     assert [step.call for step in progress.waiting] == [ONE]
     assert progress.status == "paused"
@@ -123,7 +123,7 @@ def test_waiting_calls_keep_the_conversation_valid():
     assert len(progress.waiting) == 1
 
 
-def test_answers_are_refused_amended_and_given():
+def test_refused_amended_and_given_answers():
     """Refused, amended and given answers are reflected in the messages."""
     progress = RunState.of([HistoryGiven((UserMessage("Before"),)), BEGUN, says("Helo"), AnswerRefused("Spell it.")])
     assert (progress.refusals, progress.is_answered) == (1, False)
@@ -149,7 +149,7 @@ def test_run_is_resumed_after_its_end():
     assert (progress.messages[-1], progress.usage) == (UserMessage("Go on."), SPENT + SPENT)
     progress.apply(RunResumed())
     assert len(progress.messages) == 3
-    assert len(progress.milestones) == 9
+    assert len(progress.events) == 9
 
 
 INNER = ToolCall("call_1.2", "send", "{}")
@@ -157,7 +157,7 @@ MADE = MadeCall(ToolCall("call_1.1", "note", "{}"), "ok", 1)
 
 
 def test_outer_call_waits_for_its_inner_call():
-    """An answer applies to the waiting inner call and is used up when the outer call resumes."""
+    """An answer applies to the pending inner call and is used up when the outer call resumes."""
     waits = ToolCallPostponed(ONE, "May it send?", ASKED, "", INNER, (MADE,), SPENT)
     progress = RunState.of([BEGUN, says("", ONE), Approved("call_1", "once"), ToolCallStarted(ONE, ALLOWED), waits])
     (step,) = progress.waiting
@@ -183,7 +183,7 @@ def test_call_with_inner_calls_may_have_taken_effect(made, told):
     assert told in finished.result.error
 
 
-def test_first_handoff_of_a_response_counts():
+def test_first_handoff_of_a_response_is_made():
     """Only the first requested handoff in a response is followed; the other calls are denied."""
     first = ToolCallFinished(ONE, ToolResult("calculator", "ok", "The conversation is passed to Ann.", lead="Ann"))
     second = ToolCallFinished(TWO, ToolResult("clock", "ok", "The conversation is passed to Bob.", lead="Bob"))

@@ -1,4 +1,4 @@
-"""What do entries come to?"""
+"""Tests for the conversation that results from the entries of a session."""
 
 import json
 
@@ -21,7 +21,7 @@ from agentkit.messages import (
     ToolMessage,
     ToolResult,
     UserMessage,
-    reading_call,
+    read_more_call,
 )
 from agentkit.sessions.state import Conversation, RunState, Summary, fault_in, with_distinct_calls
 from agentkit.sessions.store import SessionEntry
@@ -30,17 +30,17 @@ from agentkit.usage import Usage
 HELLO = ResponseReceived(Response(AssistantMessage("Hello"), usage=Usage(10, 5, requests=1)))
 
 
-def told(*milestones, runs=("run-1",)):
-    """Build a conversation from the milestones of consecutive runs."""
+def told(*events, runs=("run-1",)):
+    """Build a conversation from the stored events of consecutive runs."""
     conversation = Conversation()
     for run in runs:
-        for milestone in milestones:
-            conversation.take_in(SessionEntry(run, 1.0, milestone), RunState)
+        for event in events:
+            conversation.take_in(SessionEntry(run, 1.0, event), RunState)
     return conversation
 
 
-def test_a_run_is_unended_until_its_end():
-    """A run is known by its state until it ends, and then by its messages alone."""
+def test_unfinished_run_has_a_state():
+    """A run has a state until it ends, and only messages afterwards."""
     assert list(told(RunStarted("helper", "Hi"), HELLO).unended) == ["run-1"]
     ended = told(RunStarted("helper", "Hi"), HELLO, RunEnded("done"))
     assert ended.unended == {}
@@ -48,8 +48,8 @@ def test_a_run_is_unended_until_its_end():
     assert ended.messages == [UserMessage("Hi"), AssistantMessage("Hello")]
 
 
-def test_a_paused_run_is_unended():
-    """A paused run has not been entered."""
+def test_paused_run_is_unfinished():
+    """A paused run is unfinished."""
     paused = told(RunStarted("helper", "Hi"), HELLO, RunEnded("paused"))
     assert list(paused.unended) == ["run-1"]
     assert not paused.has_entered("run-1")
@@ -69,8 +69,8 @@ def test_resumed_run_is_read_again():
         asked.append(run)
         return RunState.of([RunStarted("helper", "Hi"), HELLO, RunEnded("limit")])
 
-    for milestone in (RunResumed(), HELLO, RunEnded("done")):
-        conversation.take_in(SessionEntry("run-1", 2.0, milestone), reread)
+    for event in (RunResumed(), HELLO, RunEnded("done")):
+        conversation.take_in(SessionEntry("run-1", 2.0, event), reread)
     assert asked == ["run-1"]
     assert len(conversation.messages) == 3
     assert conversation.resumptions == {"run-1": 1}
@@ -95,16 +95,16 @@ def test_newest_summary_is_known():
     conversation = told(RunStarted("helper", "Hi"), HELLO, RunEnded("done"))
     assert conversation.summary is None
     asked = (RunStarted("helper", "Go on", 2), Summarised("They met.", 2), Summarised("", 0), HELLO, RunEnded("done"))
-    for milestone in asked:
-        conversation.take_in(SessionEntry("run-2", 2.0, milestone), RunState)
+    for event in asked:
+        conversation.take_in(SessionEntry("run-2", 2.0, event), RunState)
     assert conversation.summary == Summary(2, AssistantMessage("Hello"), "They met.")
-    for milestone in (RunStarted("helper", "Go on", 2), Summarised("Of more than there is.", 20), RunEnded("done")):
-        conversation.take_in(SessionEntry("run-3", 3.0, milestone), RunState)
+    for event in (RunStarted("helper", "Go on", 2), Summarised("Of more than there is.", 20), RunEnded("done")):
+        conversation.take_in(SessionEntry("run-3", 3.0, event), RunState)
     assert conversation.summary.text == "They met."
 
 
-def test_ids_of_all_runs_are_known():
-    """An id that an entry has used, be its run at an end or not, is not given to another call."""
+def test_ids_of_all_runs_are_reserved():
+    """An id used by a finished or unfinished run is not given to another call."""
     used = AssistantMessage("", (ToolCall("call_0", "clock", "{}"),))
     conversation = told(ResponseReceived(Response(used)))
     assert conversation.tell_apart(used).tool_calls[0].id != "call_0"
@@ -112,10 +112,10 @@ def test_ids_of_all_runs_are_known():
     assert given.tell_apart(used).tool_calls[0].id != "call_0"
 
 
-def test_notes_name_the_ids_that_calls_got():
-    """Where a call gets another id, the notes in its result name that one, in text and within JSON, in any script."""
+def test_notes_have_the_new_ids_of_calls():
+    """If a call gets another id, the notes in its result contain it, in text and JSON, in any script."""
     used = ToolCall("gọi", "clock", "{}")
-    content = f"{reading_call('gọi', 500)} {json.dumps({READ_MORE: reading_call('gọi')}, ensure_ascii=False)}"
+    content = f"{read_more_call('gọi', 500)} {json.dumps({READ_MORE: read_more_call('gọi')}, ensure_ascii=False)}"
     said = ResponseReceived(Response(AssistantMessage("", (used,))))
     finished = ToolCallFinished(used, ToolResult("clock", "ok", content))
     conversation = told(RunStarted("helper", "Hi"), said, finished, RunEnded("done"), runs=("1", "2"))
@@ -126,12 +126,12 @@ def test_notes_name_the_ids_that_calls_got():
 
 
 def message_with(*ids):
-    """A message with a tool call for each id."""
+    """Return a message with a tool call for each id."""
     return AssistantMessage("Look.", tuple(ToolCall(each, "look", "{}") for each in ids))
 
 
 def seen(call_id):
-    """The result of a call."""
+    """Return the result of a call."""
     return ToolMessage(call_id, "look", "seen")
 
 
@@ -152,7 +152,7 @@ def seen(call_id):
     ],
 )
 def test_valid_conversation(messages, fault):
-    """In a valid conversation, each call has a unique id and exactly one result, which directly follows it."""
+    """In a valid conversation, each call has a unique id and exactly one result, directly after it."""
     found = fault_in(messages)
     assert found == fault if fault is None else found.startswith(fault)
 

@@ -1,4 +1,4 @@
-"""Transcripts of recorded runs."""
+"""Tests for transcripts of recorded runs."""
 
 import itertools
 import sys
@@ -25,13 +25,13 @@ ALLOW = Decision(Verdict.ALLOW, "level", "It is safe.")
 ASK = Decision(Verdict.ASK, "level", "It is not safe.")
 
 
-def told(*milestones):
-    """Return milestones of one run, a second apart, as in an exported session."""
-    return [RecordedEvent("r", float(at), milestone) for at, milestone in enumerate(milestones, 100)]
+def told(*events):
+    """Return stored events of one run, a second apart, as in an exported session."""
+    return [RecordedEvent("r", float(at), event) for at, event in enumerate(events, 100)]
 
 
-def test_durations_come_from_milestone_times():
-    """Without recorded requests, durations are computed from the times of the milestones."""
+def test_durations_come_from_event_times():
+    """Without recorded requests, durations are computed from the times of the stored events."""
     run = stories(
         told(
             RunStarted("helper", "Go."),
@@ -46,16 +46,16 @@ def test_durations_come_from_milestone_times():
     assert (run.status, run.answer) == ("unfinished", "Done.")
 
 
-def test_waiting_call_has_a_question():
-    """A waiting call has a question and no result; an answer to an unknown call is included."""
+def test_pending_call_has_a_question():
+    """A pending call has a question and no result; an answer to an unknown call is included."""
     run = stories(told(RunStarted("helper", "Go."), ToolCallPostponed(CALL, "May I?"), Approved("other", "once")))[0]
     waiting, other = run.tool_calls
     assert (waiting.question, waiting.result, waiting.judgment, waiting.seconds) == ("May I?", None, None, 0.0)
     assert (other.call.id, other.answers[0].answer) == ("other", "once")
 
 
-def test_a_call_has_the_time_that_it_waited_for_a_person():
-    """The recorded question to a person gives the time at which its call waited, and for how long."""
+def test_call_has_the_time_it_waited_for_a_person():
+    """The recorded approval request gives the time and the duration of the wait."""
     other = ToolCall("c2", "add", "{}")
     events = told(RunStarted("helper", "Go."), ToolCallStarted(CALL, ASK), ToolCallStarted(other, ALLOW))
     asked = RecordedAnswer(1, PersonAsked(CALL, ASK), Approved("c1", "once"), at=101.5, seconds=2.5)
@@ -63,7 +63,7 @@ def test_a_call_has_the_time_that_it_waited_for_a_person():
     assert (first.waited, second.waited) == ((101.5, 2.5), None)
 
 
-def test_waiting_inner_call_belongs_to_the_outer_call():
+def test_pending_inner_call_belongs_to_the_outer_call():
     """A waiting call made by a program is part of the program's call."""
     inner = ToolCall("c1.2", "refund", "{}")
     postponed = ToolCallPostponed(CALL, "May it?", ASK, "", inner, usage=Usage(requests=1, input_tokens=7))
@@ -133,7 +133,7 @@ def work(entries):
 
 
 def responses(count, **calls):
-    """Return requests answered outside of runs, and the milestones of their responses."""
+    """Return requests answered outside of runs, and the stored events of their responses."""
     answers = [Response(AssistantMessage(f"Answer {number}", **calls)) for number in range(count)]
     asked = Request([UserMessage("Go.")])
     outside = [RecordedAnswer(number, asked, answer, 99.0, 0.5) for number, answer in enumerate(answers, 1)]
@@ -148,8 +148,8 @@ def test_responses_find_their_requests():
     assert [moment.seconds for moment in run.moments] == [0.5, 0.5, 0.5]
 
 
-def test_the_work_grows_with_the_entries():
-    """A recording of four times the entries takes about four times the work, whatever its entries are."""
+def test_work_is_linear_in_the_entries():
+    """A recording of four times the entries takes about four times the work."""
 
     def entries(count):
         outside, received = responses(count)

@@ -1,4 +1,4 @@
-"""Titles of sessions and full-text search in them."""
+"""Tests for titles of sessions and full-text search in them."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def place(tmp_path):
     return tmp_path / "sessions.db"
 
 
-def test_a_title_is_the_first_prompt_unless_a_person_named_the_session():
+def test_title_is_the_first_prompt_of_an_unnamed_session():
     """Generated names are replaced by the prompt; earlier branches state their time."""
     session = Session()
     session.append([UserMessage("Where  to\ngo?"), AssistantMessage("To Hue.")])

@@ -1,4 +1,4 @@
-"""Proves that what a validator objects to is told in words a model can act on."""
+"""Tests for the reasons of validation errors, in words that a model can act on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values and functions of other libraries in tools: Pillow, NumPy, functools, asyncio."""
+"""Tests for values and functions of other libraries in tools: Pillow, NumPy, functools, asyncio."""
 
 import asyncio
 import functools
@@ -13,7 +13,7 @@ from agentkit.tooling.tool import Tool
 
 
 def returning(value):
-    """The result of a tool that returns a value."""
+    """Return the result of a tool that returns the given value."""
     return Tool(lambda: value, "give", "Give.").invoke()
 
 
@@ -34,8 +34,8 @@ def test_nested_images():
     assert json.loads(result.content)["page"][1] == "text"
 
 
-def test_a_picture_that_cannot_be_encoded():
-    """A picture without pixels is described in words."""
+def test_image_that_cannot_be_encoded():
+    """An image without pixels is replaced by a description."""
     result = returning(Picture.new("RGB", (0, 0)))
     assert (result.images, result.ok) == ((), True)
     assert "not shown" in result.content
@@ -63,7 +63,7 @@ def test_arrays_and_scalars(value, content):
     assert returning(value).content == content
 
 
-def test_a_long_array_is_cut():
+def test_long_array_is_truncated():
     """A long array keeps its head and tail."""
     result = Tool(lambda: numpy.arange(100_000), "give", "Give.", max_chars=500).invoke()
     assert (result.status, json.loads(result.content)["truncated"]) == ("truncated", True)

@@ -1,4 +1,4 @@
-"""Can a person read what runs do, while they do it, whatever models and tools say?"""
+"""Tests for the console tracer: lines, redaction, nested and concurrent runs."""
 
 import asyncio
 import io
@@ -31,7 +31,7 @@ def test_run_is_written_line_by_line(make_agent):
     make_agent(listeners=[Console(stream)]).run("How much is 6*7?")
     tokens = "10 tokens in, 5 out"
     lines = told(stream)
-    lines[5:7] = sorted(lines[5:7])  # which call is over first is not told
+    lines[5:7] = sorted(lines[5:7])  # the order in which the calls end is unspecified
     assert lines == [
         "[1] helper  Run started: How much is 6*7?",
         "[1] helper  request 1 to scripted:scripted",
@@ -109,7 +109,7 @@ def test_invalid_arguments_are_shown_as_written(arguments, shown):
     assert f"[1] helper  show #1{shown} → deny, by bad-arguments" in told(stream)
 
 
-def test_long_texts_are_cut():
+def test_long_texts_are_truncated():
     """A long text is truncated after its secrets are redacted."""
     stream = io.StringIO()
     llm = ScriptedLLM("word " * 1_000)
@@ -130,7 +130,7 @@ def test_lines_without_content(make_agent):
     assert not [word for word in ("6*7", "see", "42") if word in stream.getvalue()]
 
 
-def test_agents_that_are_tools_are_indented():
+def test_nested_agents_are_indented():
     """The run of an agent used as a tool is indented and numbered, and its tokens are shown."""
     stream = io.StringIO()
     console = Console(stream)
@@ -252,16 +252,16 @@ def test_cost_of_a_run():
 
 
 class Terminal(io.StringIO):
-    """A stream that a person reads."""
+    """A stream that is a terminal."""
 
     def isatty(self):
-        """It is a terminal."""
+        """Return True."""
         return True
 
 
 @pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
-def test_colour_is_for_terminals(make_agent, monkeypatch, variables, coloured):
-    """There is colour on a terminal that shows it, and none where NO_COLOR is set."""
+def test_colours_depend_on_the_terminal(make_agent, monkeypatch, variables, coloured):
+    """Lines are coloured on a terminal that supports colours, unless NO_COLOR is set."""
     for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():

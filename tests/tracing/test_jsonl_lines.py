@@ -1,4 +1,4 @@
-"""What does a line say, and what does it keep to itself?"""
+"""Tests for the lines of a trace: contents, origins, and redaction."""
 
 import json
 
@@ -49,13 +49,13 @@ def told(event, source=SOURCE, seconds=None, *, content=False):
 
 
 def test_streamed_chunks_have_no_line():
-    """A line is written for each milestone and for the end of a run, but not for streamed chunks."""
+    """A line is written for each stored event and for the end of a run, but not for streamed chunks."""
     assert all(map(is_logged, SAID))
     assert not is_logged(events.TextDelta("a"))
 
 
 @pytest.mark.for_each("event", SAID, ids=lambda event: type(event).__name__)
-def test_content_is_told_on_wish_alone(event):
+def test_content_must_be_enabled(event):
     """Texts are included only with content=True."""
     assert SECRET not in json.dumps(told(event))
     assert (SECRET in json.dumps(told(event, content=True))) is (SECRET in str(event) and "History" not in str(event))

@@ -1,4 +1,4 @@
-"""Is a span the current one where its work is done, and does no failure of a tracer reach a run?"""
+"""Tests for OpenTelemetry: current spans, embeddings, and failures of tracers."""
 
 import asyncio
 import http.client
@@ -34,10 +34,10 @@ print([name for name in sys.modules if name.partition(".")[0] == "opentelemetry"
 
 
 class Web(http.server.BaseHTTPRequestHandler):
-    """A server that keeps the `traceparent` of each request."""
+    """A server that records the `traceparent` of each request."""
 
     def do_GET(self):
-        """Keep what says to which span the request belongs."""
+        """Record the header that names the span of the request."""
         self.server.parents.append(self.headers["traceparent"])
         self.send_response(204)
         self.end_headers()
@@ -55,7 +55,7 @@ def web(serving):
 
 
 def get(server):
-    """Ask the server, as an instrumented client does: with a header that names the current span."""
+    """Send a request like an instrumented client, with a header that names the current span."""
     from opentelemetry.propagate import inject
 
     headers = {}
@@ -68,7 +68,7 @@ def get(server):
 
 @pytest.mark.parametrize("way", ["run", "arun", "stream"])
 def test_requests_of_tools_belong_to_their_spans(way, kept, web):
-    """An HTTP request made in a tool carries the id of its call's span: in threads, on event loops, side by side."""
+    """An HTTP request in a tool has the id of the call's span, in threads, event loops and concurrent calls."""
 
     @tool
     def fetch(number: int) -> str:
@@ -97,7 +97,7 @@ def test_requests_of_tools_belong_to_their_spans(way, kept, web):
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_run_belongs_to_the_span_around_it(streaming, kept):
-    """A run within a span of the program is its child, and the program's span stays the current one all the while."""
+    """A run within a span of the program is its child, and the program's span stays the current one."""
     from opentelemetry import trace
 
     agent = Agent("helper", llm=ScriptedLLM("Done."), listeners=[kept.listener()])
@@ -108,7 +108,7 @@ def test_run_belongs_to_the_span_around_it(streaming, kept):
 
 
 def test_request_of_the_model_is_the_current_span(kept):
-    """While the model is called, its request's span is the current one: the client's own spans are its children."""
+    """During a model request, the span of the request is the current one, and the parent of the client's spans."""
     from opentelemetry import trace
 
     seen = []
@@ -190,7 +190,7 @@ def test_importing_loads_nothing():
 
 
 def test_embeddings_in_a_tool_have_spans(kept):
-    """Vectors that a tool asks for have a span below that of the call, with the tokens, and count in the metrics."""
+    """Embeddings requested in a tool have a span below that of the call, with tokens, and count in the metrics."""
     with FakeServer(call("look_up", text="tides"), "Done.") as server:
         llm = LLM("openai", model="m", api_key="a-key", base_url=server.base_url)
 
@@ -215,7 +215,7 @@ def test_embeddings_in_a_tool_have_spans(kept):
 
 
 def test_embeddings_outside_of_tools_have_no_spans(kept):
-    """An LLM that is used outside of a run reports to no listener."""
+    """An LLM used outside of a run reports to no listener."""
     kept.listener()
     with FakeServer() as server:
         llm = LLM("openai", model="m", api_key="a-key", base_url=server.base_url)
@@ -224,7 +224,7 @@ def test_embeddings_outside_of_tools_have_no_spans(kept):
 
 
 def test_failed_embeddings_have_an_error(kept):
-    """A request for vectors that fails has its error as the type."""
+    """A failed embeddings request has its error type."""
     with FakeServer(call("look_up", text="tides"), "Done.") as server:
         dead = LLM("openai", model="m", api_key="a-key", base_url="http://127.0.0.1:9/v1", max_retries=0)
 

@@ -1,4 +1,4 @@
-"""What is measured, in which histograms?"""
+"""Tests for the metrics of runs."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_tokens_and_seconds_are_counted(kept, make_agent):
 
 
 def test_tool_calls_are_counted(kept, make_agent):
-    """Each tool call that ran counts its seconds, by tool, verdict and what came of it."""
+    """The duration of each executed tool call is recorded by tool, verdict and outcome."""
     make_agent(listeners=[kept.listener()]).run("go")
     points = {
         point.attributes["gen_ai.tool.name"]: dict(point.attributes) for point in kept.points("agentkit.tool.duration")
@@ -52,7 +52,7 @@ def test_tool_calls_are_counted(kept, make_agent):
 
 
 def test_failures_are_counted_by_kind(kept):
-    """A request that failed counts its seconds under its error, and no tokens."""
+    """The duration of a failed request is recorded under its error, without tokens."""
     Agent("helper", llm=ScriptedLLM(RateLimited("Slow down.")), listeners=[kept.listener()]).run("go")
     (seconds,) = kept.points("gen_ai.client.operation.duration")
     assert seconds.attributes["error.type"] == "RateLimited"

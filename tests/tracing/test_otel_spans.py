@@ -1,4 +1,4 @@
-"""Which spans does a run have, how do they hang together, and what do they say?"""
+"""Tests for the spans of a run: their tree, attributes, and events."""
 
 import json
 
@@ -90,7 +90,7 @@ def test_run_has_its_usage(kept, make_agent):
     assert told["agentkit.run.input_tokens"] == sum(chats) > 0
 
 
-def test_content_is_told_on_wish_alone(kept, make_agent):
+def test_content_must_be_enabled(kept, make_agent):
     """Spans contain texts only with content=True."""
 
     @tool
@@ -152,7 +152,7 @@ def test_failure_of_the_model(kept):
 
 
 def test_limit_is_an_event(kept):
-    """A limit that is hit is an event within its run, and the run says that it ended so."""
+    """A reached limit is an event of the run span, which has that outcome."""
     agent = Agent(
         "helper",
         [tool(lambda: "a", name="look", description="Look.")],
@@ -185,7 +185,7 @@ def test_refused_answers_are_events(kept):
 
 
 def test_summary_is_an_event(kept):
-    """A summary that takes the place of old messages is an event, with how many they were."""
+    """A summary that replaces old messages is an event with the number of messages."""
     source, listener = Origin("r1", "helper"), kept.listener()
     for event in (
         RunStarted("helper", "go"),
@@ -282,7 +282,7 @@ def test_abandoned_stream_ends_its_spans(kept, make_agent):
 
 
 def test_listener_that_raises_ends_the_spans(kept, make_agent):
-    """A run that another listener fails has ended spans, which contain the kind of the error and not its text."""
+    """If another listener raises an error, the spans end with the type of the error and without its text."""
 
     def refuse(event):
         if isinstance(event, ToolCallFinished):
@@ -308,8 +308,8 @@ def test_answer_of_a_person_has_no_span(kept):
     assert kept.tree() == ["invoke_agent helper"]
 
 
-def test_run_elsewhere_has_spans(kept):
-    """A run in another process has its spans when it is back: with its tokens and seconds, and marked as such."""
+def test_run_in_another_process_has_spans(kept):
+    """A run in another process has spans after it returns, with tokens and durations, and marked as such."""
     usage = Usage(10, 5, requests=1, tariff=Tariff("openai", "any"))
     look, decision = ToolCall("c1", "look", "{}"), Decision("allow", "level", "It is SAFE.")
     new = [
@@ -366,7 +366,7 @@ def test_secrets_are_redacted_in_spans_and_metrics(kept):
     ],
 )
 def test_the_answer_of_an_unfinished_run(status, text, expected):
-    """A run that failed without a text has no assistant message, and one that ended early says why it stopped."""
+    """A failed run without a text has no assistant message, and one that ended early has the reason."""
     assert names.of_answer(text, status) == expected
 
 

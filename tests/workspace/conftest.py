@@ -1,4 +1,4 @@
-"""What the tests of the workspace share: a small disk."""
+"""Fixtures for workspaces: a small disk."""
 
 import os
 import subprocess

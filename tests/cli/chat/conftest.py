@@ -1,4 +1,4 @@
-"""A chat at a real terminal, and a chat in this process whose front writes down what it is told."""
+"""Fixtures for chats: one at a pseudo-terminal, and one in this process with a recording front end."""
 
 import fcntl
 import os
@@ -24,7 +24,7 @@ SECONDS = 60
 
 
 class Typist:
-    """Somebody at a terminal: types keys, and reads what stands there, without colours."""
+    """A user at a terminal, who types keys and reads the output without colours."""
 
     def __init__(self, keyboard, process):
         self.keyboard, self.process = keyboard, process
@@ -32,7 +32,7 @@ class Typist:
 
     @property
     def shown(self):
-        """All that was written, without what moves and colours."""
+        """Return all output, without control sequences."""
         return SEQUENCE.sub("", self.raw)
 
     def until(self, text):
@@ -112,7 +112,7 @@ def at_terminal(spawn, tmp_path):
 
 
 class Notes:
-    """A front that writes down what it is told, for a person who answers as a list says."""
+    """A front end that records notices and events, and gives the listed answers."""
 
     def __init__(self, approve=None):
         self.model = self.said = ""
@@ -122,18 +122,18 @@ class Notes:
         self.told, self.events = [], []
 
     def begin(self):
-        """Another run is about to begin."""
+        """Do nothing."""
 
     def aside(self):
-        """Nothing is to be done."""
+        """Do nothing."""
         return nullcontext()
 
     def hear(self, event):
-        """Write an event down."""
+        """Record an event."""
         self.events.append(event)
 
     def rest(self):
-        """Nothing is being shown."""
+        """Do nothing."""
 
     def tell(self, text, _style=""):
         """Record a notice."""
@@ -147,7 +147,7 @@ class Notes:
         return self.confirms
 
     def clear(self):
-        """Write down that the screen was emptied."""
+        """Record that the screen was cleared."""
         self.told.append("(an empty screen)")
 
     @property
@@ -165,7 +165,7 @@ def notes():
 
 @pytest.fixture
 def room_with(notes, monkeypatch, tmp_path):
-    """A conversation with a person, in this process and in an empty folder: a room that takes lines."""
+    """Return a function that creates a chat in this process and in an empty folder."""
     for name in [name for name in os.environ if name.startswith(("OPENAI_", "AZURE_", "ANTHROPIC_"))]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)

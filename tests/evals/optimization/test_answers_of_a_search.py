@@ -1,4 +1,4 @@
-"""Answers to a search: the stored ones, then the suite and the proposer, within a budget."""
+"""Tests for answers to a search: the stored ones, then the suite and the proposer, within a budget."""
 
 import json
 
@@ -70,7 +70,7 @@ def test_requests_are_charged_before_they_are_sent(tmp_path):
     here = SearchEnvironment(own, halves, function, SearchLog(path, "", {}), limits, 1)
     here.answer(Measure(ORIGINAL, ("a", "b")))
     here.lineage.close()
-    assert [each["output_tokens"] for each in seen] == [16_384, 16_389]  # of the first request five remain
+    assert [each["output_tokens"] for each in seen] == [16_384, 16_389]  # five remain of the first request
     lines = path.read_text("utf-8").splitlines(keepends=True)
     kept = json.loads(lines[-1])["charged"]
     assert (kept["input_tokens"], kept["output_tokens"]) == (20, 10)

@@ -1,4 +1,4 @@
-"""Candidates, their scores and the Pareto set."""
+"""Tests for candidates, their scores and the Pareto set."""
 
 import pytest
 
@@ -8,13 +8,13 @@ ORIGINAL = Candidate({"instruction": "Be brief.", "tool:add": "Adds."})
 
 
 def changed(number, **texts):
-    """The original with other texts."""
+    """Return the original with other texts."""
     named = {"instruction": texts.get("instruction", "Be brief."), "tool:add": texts.get("add", "Adds.")}
     return Candidate(named, (ORIGINAL.id,), number)
 
 
 def pool_of(*scored):
-    """A pool of candidates with their scores on the cases a, b, c."""
+    """Return a pool of candidates with their scores on the cases a, b, c."""
     pool = Pool()
     for candidate, scores in scored:
         pool.add(candidate, dict(zip("abc", scores, strict=True)))

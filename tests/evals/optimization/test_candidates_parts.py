@@ -1,4 +1,4 @@
-"""The texts of an agent that can be improved, and agents created with other texts."""
+"""Tests for the texts of an agent that can be improved, and agents created with other texts."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from agentkit.workspace.workspace import Workspace
 
 
 def agent(**options):
-    """An agent with the core tools and one that works in a workspace."""
+    """Return an agent with the core tools and one that works in a workspace."""
     tools = core_tools + system_tools.only("read_file")
     return Agent("helper", tools, "Be brief.", llm=ScriptedLLM("Hello.", repeat=True), **options)
 

@@ -1,4 +1,4 @@
-"""The description of a failed case for the proposer."""
+"""Tests for the description of a failed case for the proposer."""
 
 from agentkit import Agent, core_tools, system_tools
 from agentkit.content import Image
@@ -15,7 +15,7 @@ def wrong(_case, _result):
 
 
 def failed(case, *lines, scorers=(wrong,), **options):
-    """The failure of a case with a scripted model."""
+    """Return the failure of a case with a scripted model."""
     agent = Agent("helper", llm=ScriptedLLM(*lines), **options)
     (trial,) = Suite("one", [case], scorers).run(agent).trials
     return failure_of(trial)

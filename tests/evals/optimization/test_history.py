@@ -1,4 +1,4 @@
-"""The history file of a search."""
+"""Tests for the history file of a search."""
 
 import json
 import resource
@@ -21,7 +21,7 @@ TAKEN = AnswerCost(Usage(10, 5, requests=1, tariff=Tariff("openai", "gpt")), 2, 
 
 
 def lineage(path, key="k"):
-    """A lineage in a file."""
+    """Return a lineage in a file."""
     return SearchLog(path, key, {"agent": "helper", "suite": "sums"})
 
 

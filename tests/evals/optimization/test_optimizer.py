@@ -1,4 +1,4 @@
-"""Complete searches for better texts, with an agent whose best instruction is known."""
+"""Tests for complete searches for better texts, with an agent whose best instruction is known."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ def rules(found):
 
 
 def agent(*lines, **options):
-    """The agent under test, or one with scripted answers."""
+    """Return the agent under test, or one with scripted answers."""
     return Agent("clerk", instruction=clerk.START, llm=ScriptedLLM(*(lines or [clerk.clerk]), repeat=True), **options)
 
 
@@ -40,8 +40,8 @@ def sums(count=8):
     return Suite("sums", [Case(f"{n}+{n}", expected=str(2 * n)) for n in range(count)], [lambda *_: 0.0])
 
 
-def test_the_best_instruction_is_found():
-    """A search whose proposer sees failures alone finds all rules that the cases need, and shows it on others."""
+def test_best_instruction_is_found():
+    """A search that reads only failures finds all rules that the cases need, and improves the held-out cases."""
     found = clerk.improved(seed=1)
     assert rules(found) == clerk.RULES
     assert (found.gain.before, found.gain.after) == (0, 1)
@@ -176,7 +176,7 @@ def test_a_budget_is_never_overspent():
     assert 1 < found.cost.dollars <= 3
     assert found.ended == "the limit of $3 is used up"
     assert 0 < len(rules(found)) < 6
-    assert found.gain is not None  # as enough was set aside for it
+    assert found.gain is not None  # because enough was reserved for it
     assert found.is_better
 
 
@@ -368,8 +368,8 @@ def test_failures_of_held_out_cases_are_not_stored(tmp_path):
     assert any(each["failure"] for each in told if each and each["half"] == TRAIN)
 
 
-def test_the_clerk_of_a_real_connection_is_improved():
-    """The same holds over a real connection, with real tokens counted by the server."""
+def test_search_over_a_real_connection():
+    """Over a real connection, the search also improves the agent, with tokens counted by the server."""
 
     def line(request):
         instruction, prompt = (each["content"] for each in request.json["messages"])
@@ -382,7 +382,7 @@ def test_the_clerk_of_a_real_connection_is_improved():
     assert found.usage.requests == len(server.requests) + len(found.tried) - 1
 
 
-def test_an_awaited_search():
+def test_async_search():
     """An async search gives the same result and does not block the event loop."""
     found = asyncio.run(aoptimize(agent(), clerk.suite(), proposer=clerk_writer, rounds=6, seed=1))
     assert found.best.texts == optimize(agent(), clerk.suite(), proposer=clerk_writer, rounds=6, seed=1).best.texts
@@ -393,7 +393,7 @@ def clerk_writer(_part, text, failures):
     return f"{text}\nOf some orders note: {failures[0].expected}."
 
 
-def test_an_awaited_search_that_is_cancelled(tmp_path):
+def test_cancelled_async_search(tmp_path):
     """A cancelled search makes no more requests and can be resumed from its file."""
     is_asked, may_answer = threading.Event(), threading.Event()
 

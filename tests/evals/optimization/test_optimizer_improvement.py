@@ -1,4 +1,4 @@
-"""Improvement: what came of a search."""
+"""Tests for Improvement, the result of a search."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Proposers of better texts: models and functions."""
+"""Tests for proposers of better texts: models and functions."""
 
 import pytest
 
@@ -60,7 +60,7 @@ def test_a_model_returns_a_proposal():
     assert llm.requests[0].instruction.startswith("You improve one text that an AI agent works by.")
 
 
-def test_an_unreachable_proposer_stops_the_search():
+def test_unreachable_proposer_stops_the_search():
     """A proposer that cannot be reached stops the search."""
     with FakeServer() as server:
         llm = LLM(base_url=server.base_url, model="any", max_retries=0)

@@ -1,4 +1,4 @@
-"""The search loop, whose questions are answered by the tests."""
+"""Tests for the search loop, whose requests are answered by the tests."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,14 +21,14 @@ ORIGINAL = Candidate({"instruction": "begin", "tool:add": "adds"})
 
 
 class World:
-    """A case passes when the texts hold its letter as a word; a proposal comes from a function of the question."""
+    """A case passes if the texts contain its letter as a word; a function of the request makes the proposals."""
 
     def __init__(self, propose, passes=None):
         self.propose, self.asked, self.told = propose, [], []
         self.passes = passes or (lambda texts, case: case in " ".join(texts.values()).split())
 
     def answer(self, step):
-        """The measurement or proposal."""
+        """Return the measurement or proposal."""
         if isinstance(step, EvaluatedCandidate):
             self.told.append(step)
             return None
@@ -38,13 +38,13 @@ class World:
         return {case: self.measured(step.candidate, case) for case in step.cases}
 
     def measured(self, candidate, case):
-        """The score of a case, with a failure that speaks of the tool when it does not pass."""
+        """Return the score of a case, with a failure that mentions the tool if it does not pass."""
         score = float(self.passes(candidate.texts, case))
         return CaseMeasurement(score, None if score >= 1 else FailedCase(case, f"letter {case}", "", "", ("add it",)))
 
 
 def searched(world, rounds=20, batch=3, seed=0, original=ORIGINAL):
-    """A search that was driven to its end."""
+    """Return a search that was run to its end."""
     search = Search(original, CASES, rounds, batch, seed)
     steps, said = search.steps(), None
     for _ in range(1_000):
@@ -56,7 +56,7 @@ def searched(world, rounds=20, batch=3, seed=0, original=ORIGINAL):
 
 
 def missing(question):
-    """A proposal that adds the letter of the first failure."""
+    """Return a proposal that adds the letter of the first failure."""
     return Proposal(f"{question.text} {question.failures[0].case}", "a letter was missing")
 
 

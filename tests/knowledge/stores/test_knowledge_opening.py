@@ -1,4 +1,4 @@
-"""Which place did the user mean?"""
+"""Tests for the `place` argument, which selects a store."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def test_the_place_selects_the_store(place, kind):
     assert not Path("notes.db").exists()
 
 
-def test_a_store_is_itself():
+def test_custom_store_is_returned_unchanged():
     """A custom store is returned unchanged."""
     store = SQLiteChunkStore(":memory:")
     assert store_at(store) is store

@@ -1,4 +1,4 @@
-"""How does the body of an answer pass through our hands?"""
+"""Tests for streams that pass the body of a response through."""
 
 import asyncio
 
@@ -8,16 +8,16 @@ from agentkit.llm.http.connection_pool import PassThroughStream
 
 
 class Source(httpx2.ByteStream):
-    """A body that knows how often it was closed."""
+    """A body that counts how often it is closed."""
 
     closed = 0
 
     def close(self):
-        """Count."""
+        """Count the call."""
         self.closed += 1
 
     async def aclose(self):
-        """Count."""
+        """Count the call."""
         self.closed += 1
 
 

@@ -1,4 +1,4 @@
-"""How is a request told in text alone?"""
+"""Tests for the conversion of requests with tools to text."""
 
 import pytest
 from hypothesis import given
@@ -39,8 +39,8 @@ def told(*messages, tools=TOOLS, instruction="", **settings):
     return tools_as_text(Request(messages, instruction, tools, settings=settings))
 
 
-def test_the_instruction_describes_the_tools():
-    """The instruction says how tools are used, what each is for, and what its input is."""
+def test_instruction_describes_the_tools():
+    """The instruction explains how tools are called, and describes each tool and its input."""
     request = told(UserMessage("Hi"), instruction="Be brief.")
     assert request.tools == ()
     assert request.instruction.startswith("Be brief.\n\n# Tools\n")
@@ -80,8 +80,8 @@ def test_tool_settings_are_described_in_the_instruction(settings, said):
         (list("abcd"), list("abcd")),
     ],
 )
-def test_the_server_is_asked_to_stop(stop, sent):
-    """The server shall stop before a result that the model would invent, besides where the user wants it to stop."""
+def test_stop_sequence_for_results_is_added(stop, sent):
+    """A stop sequence before an invented result is added to the user's own stop sequences."""
     assert told(UserMessage("Hi"), stop=stop, temperature=0).settings == {"stop": sent, "temperature": 0}
 
 
@@ -149,8 +149,8 @@ def test_requests_that_need_a_conversion_to_text(request_, expected):
     assert has_tools(request_) is expected
 
 
-def test_a_schema_in_the_instruction():
-    """A schema that cannot be sent is asked for in the instruction."""
+def test_schema_in_the_instruction():
+    """A schema that cannot be sent is described in the instruction."""
     output = OutputSchema("answer", {"type": "integer"})
     request = schema_as_text(Request([UserMessage("Hi")], "Be brief.", output_schema=output), output)
     assert request.output_schema is None

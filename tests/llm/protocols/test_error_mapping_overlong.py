@@ -1,4 +1,4 @@
-"""Does a provider's error say that the conversation is too long for the model, and how long it may be?"""
+"""Tests for errors of conversations that are too long, and the limit that they name."""
 
 import json
 
@@ -286,8 +286,8 @@ TOO_LONG = {
 
 
 @pytest.mark.for_each("provider", TOO_LONG)
-def test_a_conversation_that_is_too_long_is_known(provider):
-    """Whatever a provider's words, the error has the one code, and the limit when the words name it."""
+def test_conversation_that_is_too_long_is_recognized(provider):
+    """Every provider's message is recognized; the error has one code, and the limit if the message names it."""
     status, body, limit = TOO_LONG[provider]
     error = failure(body, status=status)
     assert (type(error), error.code, error.limit_tokens) == (Rejected, "context_length_exceeded", limit)
@@ -330,13 +330,13 @@ def test_a_conversation_that_is_too_long_is_known(provider):
         (400, said("The name is too long"), Rejected),
     ],
 )
-def test_other_refusals_are_not_mistaken(status, body, kind):
-    """A limit on the answer, a rate, a key or words quoted from the request are something else."""
+def test_other_rejections_are_not_recognized(status, body, kind):
+    """Errors about the maximum answer, a rate limit, a key or quoted text are not recognized as too long."""
     error = failure(body, status=status)
     assert (type(error), error.limit_tokens) == (kind, None)
     assert not error.is_too_long
 
 
-def test_a_page_of_text_is_searched_quickly():
-    """An error body of any length is read as far as its beginning."""
+def test_long_error_body_is_searched_quickly():
+    """Only the beginning of a long error body is searched."""
     assert not failure(said("exceed " * 200_000), status=400).is_too_long

@@ -1,4 +1,4 @@
-"""How are the answers of the Responses protocol read, as other servers send them?"""
+"""Tests for the parsing of Responses answers, as other servers send them."""
 
 import pytest
 
@@ -15,17 +15,17 @@ END = {"type": "response.completed", "response": {"output": []}}
 
 
 def event(kind, place=0, **fields):
-    """An event of the stream, at a place among the output items."""
+    """Return an event of the stream at an index of the output items."""
     return {"type": f"response.{kind}", "output_index": place, **fields}
 
 
 def begin(item, place=0):
-    """The event that begins an item of which nothing is there yet."""
+    """Return the event that starts an empty item."""
     return event("output_item.added", place, item={**item, "arguments": "", "content": [], "summary": []})
 
 
 def end(item, place=0):
-    """The event that ends an item."""
+    """Return the event that ends an item."""
     return event("output_item.done", place, item=item)
 
 
@@ -105,8 +105,8 @@ STREAMS = {
 
 
 @pytest.mark.for_each(("events", "expected"), STREAMS.values(), ids=STREAMS)
-def test_streams_of_other_servers_are_read(events, expected):
-    """Whatever a server numbers otherwise or leaves out, all that it sent is in the response, once."""
+def test_streams_of_other_servers_are_parsed(events, expected):
+    """Whatever indexes a server changes or omits, the response contains all content once."""
     told, response = read(*events)
     assert said(response) == expected
     assert "".join(each.text for each in told if isinstance(each, TextDelta)) in {expected[0], ""}
@@ -126,13 +126,13 @@ def test_last_event_determines_the_finish_reason(kind, status, finish):
     )
 
 
-def test_a_whole_answer_is_read():
-    """An answer that comes whole has the same parts."""
+def test_complete_answer_is_parsed():
+    """An answer that is not streamed has the same parts."""
     assert said(decode_answer({"output": [THOUGHT, TEXT, ONE]})) == ("Hi", "Hm", CALLS[:1])
 
 
 def test_messages_of_one_answer_are_paragraphs():
-    """A comment before the answer does not run into it, whole or streamed."""
+    """Several messages of one answer become paragraphs, whole or streamed."""
     later = {**TEXT, "id": "n", "phase": "final_answer"}
     search = {"type": "web_search_call", "id": "w", "status": "completed", "action": {"type": "search", "query": "?"}}
     told, response = read(

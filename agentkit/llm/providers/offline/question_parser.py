@@ -268,8 +268,8 @@ def _is_part(text: str, start: int, found: str) -> bool:
     rest = text[start + len(found) :]
     return any(
         (
-            _OPERATOR_AT_END.search(text[max(start - _LONGEST_OPERATOR, 0) : start]),
-            _OPERATOR_AT_END.search(found[-_LONGEST_OPERATOR:]),
+            _OPERATOR_AT_END.search(text[max(start - _MAX_OPERATOR, 0) : start]),
+            _OPERATOR_AT_END.search(found[-_MAX_OPERATOR:]),
             _JOINED.match(rest),
             _NO_SUM.search(found),
         )
@@ -377,7 +377,7 @@ _OPERATION = re.compile(
     re.IGNORECASE,
 )
 _OPERATOR_AT_END = re.compile(rf"{_INFIX}\s*$", re.IGNORECASE)
-_LONGEST_OPERATOR = 40
+_MAX_OPERATOR = 40
 _JOINED = re.compile(r"[\w:@]|\.\d")
 _NO_SUM = re.compile(r"\d+\.\d+\.\d|\d[-/]\d+[-/]\d|(?<![\d.,])0\d")
 _AMBIGUOUS_SUM = re.compile(r"\d+(?:[-/\u2013]\d+)+")

@@ -1,4 +1,4 @@
-"""Parsing of questions for the offline model."""
+"""Tests for the parsing of questions for the offline model."""
 
 import pytest
 
