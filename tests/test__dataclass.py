@@ -279,7 +279,7 @@ def test_unfrozen_fields_can_be_changed():
         thing.other = 1
 
 
-def test_a_plain_subclass_can_set_new_attributes():
+def test_plain_subclass_can_set_new_attributes():
     """A plain subclass can set new attributes but not the frozen fields."""
 
     class Named(point(OURS)):

@@ -132,7 +132,7 @@ def test_events_of_different_classes_are_not_equal():
     assert events.TextDelta("Hel") != events.ReasoningDelta("Hel")
 
 
-def test_a_complete_response_is_converted_to_a_stream():
+def test_complete_response_is_converted_to_a_stream():
     """A complete response is converted to its reasoning, text and tool calls, followed by the response."""
     response = Response(AssistantMessage("Hello.", (CALL,), "Greet."))
     told = list(events.response_events(response))

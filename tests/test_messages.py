@@ -127,17 +127,17 @@ def test_calls_of_a_conversation():
 @pytest.mark.parametrize(
     ("written", "value"), [('{"a": [1]}', {"a": [1]}), ("{a}", "{a}"), ("[" * 99_999, "[" * 99_999)]
 )
-def test_the_arguments_of_a_call_are_parsed(written, value):
+def test_arguments_of_a_call_are_parsed(written, value):
     """The arguments of a call are parsed as JSON or returned as text."""
     assert arguments_of(ToolCall("a", "look", written)) == value
 
 
-def test_a_failed_call_is_described_as_json():
+def test_failed_call_is_described_as_json():
     """A failed call is described as JSON without escaping non-ASCII characters."""
     assert failure_content("look", 'không "thấy"') == '{"error": "không \\"thấy\\"", "tool": "look"}'
 
 
-def test_the_call_that_reads_the_rest_of_a_result():
+def test_call_that_reads_the_rest_of_a_result():
     """The call that reads the rest of a result contains its handle and optional start."""
     assert read_more_call('gọi"1') == 'read_more(handle="gọi\\"1")'
     assert read_more_call("call_1", 800) == 'read_more(handle="call_1", start=800)'
@@ -155,7 +155,7 @@ def test_response_returns_text_and_tool_calls():
     assert (response.text, ids_of(response)) == ("Look.", ["a"])
 
 
-def test_the_tariff_is_that_of_the_answering_provider():
+def test_tariff_is_that_of_the_answering_provider():
     """The tariff of a response is that of the provider that answered, not of those that failed."""
     one, two = Tariff("openai", "a"), Tariff("offline", "b")
     lost, answer = Usage(requests=2, unreported=2, tariff=one), Usage(requests=1, unreported=1, tariff=two)

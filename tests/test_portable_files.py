@@ -84,7 +84,7 @@ def test_platform_without_locks():
 
 
 @pytest.mark.slow
-def test_the_portable_tests_pass_on_a_limited_platform():
+def test_portable_tests_pass_on_a_limited_platform():
     """The portable tests pass without POSIX modules, folder descriptors and fchmod."""
     chosen = " and ".join(f"not {name}" for name in LIMITED)
     dropped = [f"--deselect={name}" for name in DROPPED]

@@ -122,7 +122,7 @@ def test_calls_are_made_without_a_tape():
     assert recording.clock() is time.monotonic
 
 
-def test_the_default_recording_stores_nothing():
+def test_default_recording_stores_nothing():
     """The default Recording makes every call and stores nothing."""
     with active(Recording()):
         recording.record_event("run", RunResumed())
@@ -131,7 +131,7 @@ def test_the_default_recording_stores_nothing():
 
 
 @pytest.mark.parametrize("question", [REQUEST, CALL, PersonAsked(CALL, Decision("ask", "level", "It is dear."))])
-def test_a_question_and_its_answer_are_recorded(question):
+def test_question_and_its_answer_are_recorded(question):
     """A question and its answer are recorded, blocking and awaited."""
     answer = Approved("c1", "once")
     with active(Notebook()) as _:
@@ -144,7 +144,7 @@ def test_a_question_and_its_answer_are_recorded(question):
     assert recording.TAPE.get() is None
 
 
-def test_a_model_error_is_recorded():
+def test_model_error_is_recorded():
     """A ModelError is recorded and raised, blocking, awaited and streaming."""
     notebook, error = Notebook(), RateLimited("Slow down.")
     with active(notebook):
@@ -186,7 +186,7 @@ def test_nested_questions_are_recorded():
 EVENTS = (ReasoningDelta("Think."), TextDelta("Hi "), TextDelta("there."), ResponseReceived(RESPONSE))
 
 
-def test_a_stream_is_recorded_once():
+def test_stream_is_recorded_once():
     """The events of a stream are passed on, and its response is recorded once."""
     notebook = Notebook()
     with active(notebook):
@@ -197,7 +197,7 @@ def test_a_stream_is_recorded_once():
     assert notebook.heard == [(0, REQUEST, RESPONSE, False)] * 2
 
 
-def test_a_closed_stream_is_recorded_as_truncated():
+def test_closed_stream_is_recorded_as_truncated():
     """The text received before a stream was closed is recorded as a truncated response."""
     notebook = Notebook()
     with active(notebook):
@@ -209,7 +209,7 @@ def test_a_closed_stream_is_recorded_as_truncated():
     assert notebook.heard == [(0, REQUEST, cut, False)] * 2
 
 
-def test_a_stream_need_not_be_a_generator():
+def test_stream_need_not_be_a_generator():
     """A stream can be any iterator of events."""
     notebook = Notebook()
 
@@ -233,7 +233,7 @@ def test_a_stream_need_not_be_a_generator():
     assert notebook.heard == [(0, REQUEST, RESPONSE, False)] * 2
 
 
-def test_a_recorded_answer_is_returned():
+def test_recorded_answer_is_returned():
     """A replay returns recorded answers without executing anything."""
     pieces = [
         ReasoningDelta("Think."),
@@ -253,13 +253,13 @@ def test_a_recorded_answer_is_returned():
         ]
 
 
-def test_a_recorded_error_is_raised():
+def test_recorded_error_is_raised():
     """A recorded ModelError is raised again."""
     with active(Record(RateLimited("Slow down."))), pytest.raises(RateLimited, match="Slow down"):
         recording.record_or_replay(REQUEST, refuse)
 
 
-def test_an_abandoned_attempt_records_the_error():
+def test_abandoned_attempt_records_the_error():
     """A question in an abandoned attempt is answered by the error, and later answers are ignored."""
     recorder, error = Notebook(), RateLimited("Too late.")
     with active(recorder), recording.start_attempt() as attempt:
@@ -273,7 +273,7 @@ def test_an_abandoned_attempt_records_the_error():
     assert answers == [error, error, RESPONSE, error, RESPONSE]
 
 
-def test_an_attempt_passes_everything_on():
+def test_attempt_passes_everything_on():
     """An attempt passes all calls to the active tape."""
     with active(Notebook()):
         notebook = recording.TAPE.get()

@@ -361,7 +361,7 @@ def test_records_without_secrets_are_not_copied(value):
     assert redact_value(value) is value
 
 
-def test_a_record_that_cannot_be_copied_is_redacted_as_text():
+def test_record_that_cannot_be_copied_is_redacted_as_text():
     """A dataclass that cannot be copied is redacted as text."""
 
     @dataclasses.dataclass
@@ -427,7 +427,7 @@ def test_long_texts_are_processed_in_linear_time(piece):
     assert time.process_time() - started < 3
 
 
-def test_the_start_of_a_very_large_value_is_redacted():
+def test_start_of_a_very_large_value_is_redacted():
     """The start of a very large value is redacted."""
     value = [SECRETS[0], *range(200_000)]
     assert redact_value(value)[0] != SECRETS[0]

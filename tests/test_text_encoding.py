@@ -155,7 +155,7 @@ def test_text_with_a_few_zeros_is_not_utf16():
     assert decode_text(b"abc\0def\n" * 10) is None
 
 
-def test_a_lazy_pattern_is_compiled_on_first_use():
+def test_lazy_pattern_is_compiled_on_first_use():
     """A pattern is compiled on the first search and not before."""
     faulty = lazy_pattern("(")
     assert faulty.pattern == "("

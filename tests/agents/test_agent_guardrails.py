@@ -361,7 +361,7 @@ def test_guardrail_without_changes_runs_concurrently(way, drive):
 
     def check(prompt) -> None:
         checked.set()
-        assert asked.wait(30), "the model was not asked"
+        assert asked.wait(30), "the model was not called"
 
     def answer(request):
         asked.set()

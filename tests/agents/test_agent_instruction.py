@@ -98,7 +98,7 @@ def test_error_in_an_instruction_function_fails_the_run():
     assert (result.status, type(result.error.__cause__)) == ("failed", KeyError)
 
 
-def seen(agent, way, prompt="Is it noon?", **given):
+def result_of(agent, way, prompt="Is it noon?", **given):
     """Return the result of a run in one of the four ways to run an agent."""
 
     async def gathered():
@@ -127,7 +127,7 @@ WAYS = ["run", "arun", "stream", "astream"]
 def test_instruction_function_may_be_async(way, order):
     """An async instruction function is awaited, also in a blocking run."""
     llm = ScriptedLLM("Yes.")
-    seen(Agent("clock", instruction=order, llm=llm), way, context="noon")
+    result_of(Agent("clock", instruction=order, llm=llm), way, context="noon")
     assert asked(llm) == ["It is noon for clock."]
 
 
@@ -137,8 +137,8 @@ def test_async_instruction_after_a_handoff_and_on_resuming(way):
     llm = ScriptedLLM(call("hand_off_to_clock"), call("wind", turns=2), "Wound.")
     clock = Agent("clock", tools=[wind], instruction=looked_up, approve=later, llm=llm)
     clerk = Agent("clerk", handoffs=[clock], instruction=Clock().order, llm=llm)
-    paused = seen(clerk, way, "Wind it.", context="noon")
-    seen(clerk, way, Resumption(paused, True), context="one")
+    paused = result_of(clerk, way, "Wind it.", context="noon")
+    result_of(clerk, way, Resumption(paused, True), context="one")
     assert asked(llm) == ["It is 1 o'clock.", "It is noon for clock.", "It is one for clock."]
 
 
@@ -172,7 +172,7 @@ def test_error_leaves_the_history_unchanged(way):
 
     heard = []
     agent = Agent("clock", instruction=broken, llm=ScriptedLLM("never"), listeners=[heard.append])
-    assert seen(agent, way).status == "failed"
+    assert result_of(agent, way).status == "failed"
     assert (agent.history, agent.session.unfinished) == ([], ())
     assert [type(event) for event in heard] == [RunStarted, RunFinished]
 

@@ -459,7 +459,7 @@ TEST_IS_OVER = threading.Event()
 
 
 @pytest.fixture(autouse=True)
-def let_go():
+def release_threads():
     """Release hanging threads at the end of the test."""
     TEST_IS_OVER.clear()
     yield

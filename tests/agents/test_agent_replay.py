@@ -67,7 +67,7 @@ def test_refused_final_answer_is_not_the_output():
 
 
 def as_live(path):
-    """Remove the recorded answers to approval requests from the cassette."""
+    """Mark every answer in the cassette as live."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     path.write_text("".join(json.dumps({**line, "live": True} if "ask" in line else line) + "\n" for line in lines))
 

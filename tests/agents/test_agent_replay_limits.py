@@ -35,7 +35,7 @@ def result_of(agent, way, prompt="go"):
     return asyncio.run(agent.arun(prompt) if way == "arun" else astreamed())
 
 
-def told(result):
+def compared(result):
     """Return the values of a result that are compared."""
     ended = result.status, result.limit, result.output, result.iterations, str(result.error or "")
     return *ended, result.messages, result.usage, [used.result.status for used in result.tool_calls]
@@ -47,7 +47,7 @@ def again(maker, path, way, replayed_way=None):
         recorded = result_of(maker(), way)
     with replay(path):
         replayed = result_of(maker(), replayed_way or way)
-    assert told(replayed) == told(recorded)
+    assert compared(replayed) == compared(recorded)
     return recorded
 
 
@@ -143,7 +143,7 @@ def test_run_that_timed_out_is_replayed_in_any_way(tmp_path, way, other):
     time.sleep(0.5 if way in ("run", "stream") else 0)  # by now the abandoned thread has its answer
     with replay(tmp_path / "c"):
         replayed = result_of(maker(), other)
-    assert told(replayed) == told(recorded)
+    assert compared(replayed) == compared(recorded)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -218,7 +218,7 @@ def test_concurrent_timeouts_are_replayed(tmp_path, way):
         recorded = results()
     with replay(tmp_path / "c"):
         replayed = results()
-    assert [told(result) for result in replayed] == [told(result) for result in recorded]
+    assert [compared(result) for result in replayed] == [compared(result) for result in recorded]
     assert [result.status for result in recorded][:2] == ["done", "limit" if way == "map" else "done"]
 
 
@@ -245,4 +245,4 @@ def test_map_with_limits_replays_in_another_order(tmp_path, way):
         replayed = results(ScriptedLLM(), ["garden", "cellar", "attic"])
     assert len({request.settings["max_tokens"] for request in llm.requests if len(request.messages) == 1}) > 1
     assert [result.output for result in recorded] == ["attic is empty", "cellar is empty", "garden is empty"]
-    assert [told(result) for result in replayed] == [told(result) for result in reversed(recorded)]
+    assert [compared(result) for result in replayed] == [compared(result) for result in reversed(recorded)]

@@ -31,7 +31,7 @@ class World:
 
     def draw(self, choices, weights=None):
         """Return one of the choices."""
-        assert not self.is_over, "A replay asked the world."
+        assert not self.is_over, "The replay requested a random choice."
         with self._lock:
             return self._chance.choices(choices, weights)[0]
 
@@ -130,7 +130,7 @@ def result_of(agent, way):
     return asyncio.run(agent.arun("go") if way == "arun" else astreamed(agent))
 
 
-def told(result):
+def compared(result):
     """Return the values of a result that are compared."""
     ended = result.status, result.limit, result.text, result.iterations, str(result.error or "")
     used = [(each.call, each.result.status, each.result.content, each.result.usage) for each in result.tool_calls]
@@ -146,4 +146,4 @@ def test_random_run_is_replayed(tmp_path, seed):
     world.is_over = True
     with replay(tmp_path / "c"):
         replayed = result_of(team(seed, world), chance.choice(WAYS))
-    assert told(replayed) == told(recorded)
+    assert compared(replayed) == compared(recorded)

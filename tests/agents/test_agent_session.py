@@ -263,7 +263,7 @@ def team(session=None, **options):
     """Return a receptionist with an expert as handoff target."""
 
     def greet(request):
-        assert len(request.messages) == 1, "Who has passed the conversation on is asked no more."
+        assert len(request.messages) == 1, "An agent is not called after its handoff."
         return [call("hand_off_to_expert"), call("note", text="handing over")]
 
     expert = Agent("expert", [NOTE], "You know.", llm=ScriptedLLM(call("note", text="x"), "I know.", repeat=True))

@@ -162,7 +162,7 @@ def test_invalid_options_of_a_run(given, wanted):
         desk().run("Hi!", **given)
 
 
-def taken(filters):
+def memory_used(filters):
     """Return the memory used by some modules, in bytes."""
     gc.collect()
     return sum(each.size for each in tracemalloc.take_snapshot().filter_traces(filters).statistics("filename"))
@@ -187,9 +187,9 @@ def test_thousand_requests_of_two_users():
         tracemalloc.start()
         kept = [tracemalloc.Filter(True, "*/agentkit/agents/*"), tracemalloc.Filter(True, "*/agentkit/sessions/*")]
         asyncio.run(serve(25))
-        before = taken(kept)
+        before = memory_used(kept)
         asyncio.run(serve(450))
-        after = taken(kept)
+        after = memory_used(kept)
         tracemalloc.stop()
         bodies = [request.body for request in server.requests]
     assert len(bodies) == 1_000

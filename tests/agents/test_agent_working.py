@@ -62,7 +62,7 @@ def boss(*workers, approve=later, **options):
     return Agent("boss", tools=tools, llm=ScriptedLLM(*wishes, "All done."), approve=approve, **options)
 
 
-def seen(agent, way, prompt):
+def result_of(agent, way, prompt):
     """Return the result of a run in one of the four ways to run an agent."""
 
     async def gathered():
@@ -86,13 +86,13 @@ def contents(result):
 def test_pending_call_of_a_worker_pauses_the_outer_run(way):
     """A pending call of a worker pauses the outer run, and approving it resumes both."""
     desk = Desk()
-    paused = seen(boss(worker(desk)), way, "Refund order 7.")
+    paused = result_of(boss(worker(desk)), way, "Refund order 7.")
     (pending,) = paused.pending
     assert (paused.status, pending.tool, pending.within) == ("paused", "refund", "clerk")
     assert json.loads(pending.arguments) == {"order": 7, "euros": 80}
     assert pending.question.startswith("clerk wants to call refund")
     assert desk.done == ["look up 7"]
-    result = seen(paused.last_agent, way, paused.resumption(True))
+    result = result_of(paused.last_agent, way, paused.resumption(True))
     assert (result.status, result.output, contents(result)) == ("done", "All done.", ["I have refunded it."])
     assert desk.done == ["look up 7", "refund 7 80"]
 
@@ -161,9 +161,9 @@ def test_pending_call_of_a_nested_worker(way):
     middle = Agent(
         "desk", [worker(desk).as_tool()], llm=ScriptedLLM(call("clerk", request="Refund."), "The clerk did it.")
     )
-    paused = seen(boss(middle), way, "Go")
+    paused = result_of(boss(middle), way, "Go")
     assert [(each.tool, each.within) for each in paused.pending] == [("refund", "desk")]
-    result = seen(paused.last_agent, way, paused.resumption(True))
+    result = result_of(paused.last_agent, way, paused.resumption(True))
     assert (contents(result), desk.done) == (["The clerk did it."], ["look up 7", "refund 7 80"])
 
 

@@ -17,14 +17,14 @@ def conversation(exchanges=10, chars=400):
     return [*said, PROMPT]
 
 
-def nobody():
+def no_model():
     """Raise an error, as the model must not be called."""
     raise AssertionError("nobody is to be asked")
 
 
 def test_short_requests_are_sent_unchanged():
     """A short request is sent without looking up the model's context window."""
-    assert ContextBudget(Window()).available_tokens(Request(conversation()), nobody) is None
+    assert ContextBudget(Window()).available_tokens(Request(conversation()), no_model) is None
 
 
 def test_long_requests_are_limited_by_the_context_window():
@@ -39,11 +39,11 @@ def test_long_requests_are_limited_by_the_context_window():
 def test_estimates_follow_the_server():
     """If the server counts twice the estimated tokens, half as much fits."""
     room, request = ContextBudget(Window(tokens=4_000)), Request(conversation())
-    before = room.available_tokens(request, nobody)
+    before = room.available_tokens(request, no_model)
     room.learn(request, 2 * room.tokens(request))
-    assert abs(room.available_tokens(request, nobody) - before // 2) <= 1
+    assert abs(room.available_tokens(request, no_model) - before // 2) <= 1
     room.learn(request, 0)
-    assert abs(room.available_tokens(request, nobody) - before // 2) <= 1
+    assert abs(room.available_tokens(request, no_model) - before // 2) <= 1
 
 
 def test_rejection_reduces_the_window():

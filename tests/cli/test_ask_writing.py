@@ -101,7 +101,7 @@ def test_invalid_output_path_is_an_error_before_the_request(path, said, typed_li
         assert (code, said in err, server.requests) == (2, True, [])
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="nobody makes files in /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="no file can be created in /proc")
 def test_unwritable_output_file_is_an_error(process):
     """An output file that cannot be created is an error (exit code 1)."""
     with FakeServer("ok") as server:

@@ -49,7 +49,7 @@ def test_invalid_variable_is_named(monkeypatch):
         settings_here()
 
 
-def test_an_unknown_tool_is_reported_with_its_source(own_user_file):
+def test_unknown_tool_is_reported_with_its_source(own_user_file):
     """The error for an unknown tool names the file that lists it, and suggests a name once."""
     path = own_user_file('tools = ["calculater"]\n')
     with pytest.raises(UnknownTool) as raised:

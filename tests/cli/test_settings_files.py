@@ -56,7 +56,7 @@ def test_unrelated_invalid_pyproject_is_ignored(tmp_path):
     assert found is None or found.path.parent != tmp_path
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can change the owner")
 def test_file_of_another_user_is_ignored(tmp_path):
     """A project file that belongs to another user is ignored."""
     path = tmp_path / "agentkit.toml"

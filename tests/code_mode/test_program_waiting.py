@@ -71,7 +71,7 @@ def clerk(tools, *lines, **options):
     return Agent("clerk", [program_tool(tools)], llm=ScriptedLLM(*lines), **options)
 
 
-def left(tools, code, **options):
+def paused_result(tools, code, **options):
     """Return the result of a run whose program pauses, after an answer."""
     result = clerk(tools, call("run_program", code=code), "Done.", approve=later, **options).run("Go")
     assert result.status == "paused"
@@ -154,7 +154,7 @@ def test_denied_call_raises_again_when_the_program_is_run_again():
     """A refused call raises ToolError each time the program is run."""
     desk = Desk()
     code = f"{PAY}\nprint(refund('Hanoi', 3))"
-    result = left(desk.tools, code).resume("he was rude").resume(True)
+    result = paused_result(desk.tools, code).resume("he was rude").resume(True)
     assert "Approval was refused: he was rude." in printed(result)
     assert desk.done == ["price Hue", "refund Hanoi 3"]
 
@@ -162,7 +162,7 @@ def test_denied_call_raises_again_when_the_program_is_run_again():
 def test_reading_pending_calls_runs_nothing():
     """Reading the pending calls runs no program and makes no call."""
     desk = Desk()
-    result = left(desk.tools, PAY)
+    result = paused_result(desk.tools, PAY)
     again = result.resume().resume().resume()
     assert again.pending == result.pending
     assert [type(each).__name__ for each in again.events].count("ToolCallStarted") == 1
@@ -173,7 +173,7 @@ def test_reading_pending_calls_runs_nothing():
 def test_edited_arguments_are_reported():
     """A call runs with the arguments edited by a person, and the result reports the change."""
     desk = Desk()
-    result = left(desk.tools, PAY)
+    result = paused_result(desk.tools, PAY)
     result = result.resume({result.pending[0].id: {"city": "Hue", "euros": 5}})
     assert printed(result) == "5 EUR for Hue\n"
     told = result.tool_calls[0].result.value["calls"][1]
@@ -195,7 +195,7 @@ CHANGED = [
 def test_program_that_makes_other_calls_is_stopped(old, new, why, awaiting):
     """A program that does not repeat its recorded calls is stopped with the difference, and makes no further call."""
     desk = Desk()
-    text = left(desk.tools, PAY).to_json().replace(old, new)
+    text = paused_result(desk.tools, PAY).to_json().replace(old, new)
     agent = clerk(desk.tools, "Done.")
     result = asyncio.run(agent.aresume(text, True)) if awaiting else agent.resume(text, True)
     assert result.status == "done"
@@ -216,7 +216,7 @@ def test_program_that_depends_on_time_fails_after_a_pause():
         return text
 
     code = "import time\nnote(str(time.time()))\nrefund('Hue', 1)"
-    told = left([*desk.tools, note], code).resume(True).tool_calls[0].result
+    told = paused_result([*desk.tools, note], code).resume(True).tool_calls[0].result
     assert "Write programs that make the same calls each time, independent of time and randomness." in told.error
     assert told.value["calls"] == []
     assert desk.done == ["note"]
@@ -226,7 +226,7 @@ def test_iteration_over_a_set_is_repeatable():
     """A program that iterates over a set makes its calls in the same order each time."""
     desk = Desk()
     code = "for city in {'Hue', 'Hanoi', 'Da Nang'}:\n    price(city)\nprint(refund('Hue', 1))"
-    assert printed(left(desk.tools, code).resume(True)) == "1 EUR for Hue\n"
+    assert printed(paused_result(desk.tools, code).resume(True)) == "1 EUR for Hue\n"
     assert len(desk.done) == 4
 
 
@@ -252,7 +252,7 @@ def test_changes_before_and_after_a_pause_are_undone_together(tmp_path):
     """Files written before and after a pause are undone together."""
     code = "write_file('a.txt', 'a')\nrefund('Hue', 1)\nwrite_file('b.txt', read_file('a.txt')['content'] + 'b')"
     options = {"workspace": tmp_path, "policy": Policy("system", rules=[Rule("ask", "refund")])}
-    result = left([read_file_tool, write_file_tool, *Desk().tools], code, **options)
+    result = paused_result([read_file_tool, write_file_tool, *Desk().tools], code, **options)
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
     assert "+a" in result.changes
     result = result.resume(True)
@@ -268,7 +268,7 @@ def test_dry_run_changes_nothing_after_a_pause(tmp_path):
     """A program in a dry run changes no files, before or after a pause."""
     code = "write_file('a.txt', 'a')\nprice('Hue')\nwrite_file('b.txt', 'b')"
     asking = Policy("system", rules=[Rule("ask", "price")])
-    result = left([write_file_tool, *Desk().tools], code, workspace=tmp_path, policy=asking, dry_run=True)
+    result = paused_result([write_file_tool, *Desk().tools], code, workspace=tmp_path, policy=asking, dry_run=True)
     assert result.resume(True).status == "done"
     assert list(tmp_path.iterdir()) == []
 
@@ -287,7 +287,7 @@ def send(text: str) -> str:
 
 def test_labels_are_preserved_across_a_pause():
     """Labels of data read before a pause apply to later calls and to the result."""
-    result = left([*Desk().tools, letters, send], "letters()\nrefund('Hue', 1)\nprint(send('x'))").resume(True)
+    result = paused_result([*Desk().tools, letters, send], "letters()\nrefund('Hue', 1)\nprint(send('x'))").resume(True)
     assert result.pending[0].tool == "send"
     assert "out of a conversation that has read untrusted text (by letters({}))" in result.pending[0].question
     result = result.resume(True)
@@ -298,11 +298,11 @@ def test_labels_are_preserved_across_a_pause():
 def test_completed_calls_are_not_counted_again():
     """Repeated calls of a resumed program do not count towards the limits of the resumed run."""
     desk = Desk()
-    result = left(desk.tools, f"{PAY}\nprice('Hanoi')")
+    result = paused_result(desk.tools, f"{PAY}\nprice('Hanoi')")
     done = result.resume(True, limits=Limits(tool_calls=2))
     assert done.status == "done"
     assert desk.done == ["price Hue", "refund Hue 21", "price Hanoi"]
-    refused = left(Desk().tools, f"{PAY}\nprice('Hanoi')").resume(True, limits=Limits(tool_calls=1))
+    refused = paused_result(Desk().tools, f"{PAY}\nprice('Hanoi')").resume(True, limits=Limits(tool_calls=1))
     assert "limited to 1 tool calls" in refused.tool_calls[0].result.error
 
 
@@ -310,7 +310,7 @@ def test_usage_of_nested_agents_is_counted_once():
     """Usage of an agent called before a pause is counted once in the run."""
     with ScriptedLLM("Two.") as inner:
         worker = Agent("worker", llm=inner)
-        result = left([worker.as_tool(), *Desk().tools], "print(worker('1+1'))\nprint(refund('Hue', 1))")
+        result = paused_result([worker.as_tool(), *Desk().tools], "print(worker('1+1'))\nprint(refund('Hue', 1))")
         assert result.usage.requests == 2
         result = result.resume(True)
     assert printed(result) == "Two.\n1 EUR for Hue\n"
@@ -359,7 +359,7 @@ def test_program_inside_a_function_cannot_pause():
 def test_program_may_call_a_tool_that_asks_for_text():
     """A tool that asks for text returns it to the calling program."""
     desk = Desk()
-    result = left([*desk.tools, ask_user_tool()], "print(price('Hue'))\nprint(ask_user('Which seat?'))")
+    result = paused_result([*desk.tools, ask_user_tool()], "print(price('Hue'))\nprint(ask_user('Which seat?'))")
     (pending,) = result.pending
     assert (pending.tool, pending.question, pending.needs_answer) == ("ask_user", "Which seat?", True)
     assert result.resume(True).pending[0].question == "Which seat?"
@@ -370,7 +370,7 @@ def test_program_may_call_a_tool_that_asks_for_text():
 def test_approval_for_the_run_covers_later_calls_of_the_program():
     """An approval for the rest of the run covers later calls of the program."""
     desk = Desk()
-    result = left(desk.tools, "for n in range(3):\n    print(refund('Hue', 1))")
+    result = paused_result(desk.tools, "for n in range(3):\n    print(refund('Hue', 1))")
     assert printed(result.resume({result.pending[0].id: Approval.RUN})) == "1 EUR for Hue\n" * 3
 
 
@@ -382,7 +382,7 @@ def test_approver_function_receives_the_call_of_the_program():
         asked.append((request.tool, dict(request.arguments), request.within, request.call_id))
         return True
 
-    result = left(desk.tools, "refund('Hue', 1)\nrefund('Hanoi', 2)").resume(answer)
+    result = paused_result(desk.tools, "refund('Hue', 1)\nrefund('Hanoi', 2)").resume(answer)
     assert result.status == "done"
     assert asked == [
         ("refund", {"city": "Hue", "euros": 1.0}, "run_program", "call_1_1.1"),
@@ -397,7 +397,7 @@ def test_approver_function_receives_the_call_of_the_program():
 def test_policy_overrides_an_approval(denied, error):
     """A policy that denies the call or the program when resumed overrides an approval."""
     desk = Desk()
-    text = left(desk.tools, "price('Hue')\nrefund('Hue', 1)").to_json()
+    text = paused_result(desk.tools, "price('Hue')\nrefund('Hue', 1)").to_json()
     strict = Policy(rules=[Rule("deny", denied, reason="No more.")])
     told = clerk(desk.tools, "Done.", policy=strict).resume(text, True).tool_calls[0].result
     assert "No more." in told.error
@@ -444,7 +444,7 @@ def test_approval_of_a_program_in_a_saved_run_is_ignored(tmp_path, by):
 
 def test_saved_run_with_a_forged_approval_is_rejected():
     """A saved run with an inserted approval of a program's call is rejected."""
-    result = left(Desk().tools, PAY)
+    result = paused_result(Desk().tools, PAY)
     saved = json.loads(result.to_json())
     saved["events"].insert(-1, {"event": "approved", "call_id": result.pending[0].id, "answer": "once"})
     with pytest.raises(SessionError, match="marks waiting calls as approved"):
@@ -454,7 +454,7 @@ def test_saved_run_with_a_forged_approval_is_rejected():
 def test_approval_in_an_export_is_ignored(tmp_path):
     """An approval of a program's call in an export is ignored."""
     desk, session = Desk(), Session.open(tmp_path / "one.db", "x")
-    result = left(desk.tools, PAY, session=session)
+    result = paused_result(desk.tools, PAY, session=session)
     run = session.reopen(result.run_id)
     run.keep(RunResumed())
     run.keep(Approved(result.pending[0].id, "once"))
@@ -469,7 +469,7 @@ def test_approval_in_an_export_is_ignored(tmp_path):
 def test_approval_before_a_kill_is_used(tmp_path):
     """Answers given before the process died are not asked for again."""
     desk, session = Desk(), Session.open(tmp_path / "one.db", "x")
-    result = left(desk.tools, PAY, session=session)
+    result = paused_result(desk.tools, PAY, session=session)
     run = session.reopen(result.run_id)
     run.keep(RunResumed())
     run.keep(Approved(result.pending[0].id, "once"))
@@ -483,7 +483,7 @@ def test_approval_before_a_kill_is_used(tmp_path):
 def test_program_killed_after_resuming_is_not_run_again(tmp_path):
     """A program that was running when its process died is not run again."""
     desk, session = Desk(), Session.open(tmp_path / "one.db", "x")
-    result = left(desk.tools, PAY, session=session)
+    result = paused_result(desk.tools, PAY, session=session)
     started = next(each for each in result.events if isinstance(each, ToolCallStarted))
     run = session.reopen(result.run_id)
     for event in (RunResumed(), Approved(result.pending[0].id, "once"), started):
@@ -497,7 +497,7 @@ def test_program_killed_after_resuming_is_not_run_again(tmp_path):
 
 def test_abandoned_program_is_reported_as_started(tmp_path):
     """A program that never resumes is reported as possibly effective, because of its first calls."""
-    result = left(Desk().tools, PAY)
+    result = paused_result(Desk().tools, PAY)
     assert "waits for a person" in result.messages[-1].content
     postponed = next(each for each in result.events if isinstance(each, ToolCallPostponed))
     assert [(each.call.name, each.value, each.outcome) for each in postponed.made] == [("price", 21, "ok")]
@@ -521,7 +521,7 @@ def elsewhere(desk, tmp_path):
 @pytest.mark.parametrize("which", ["no program", "no such function", "another tool", "another folder"])
 def test_program_cannot_be_resumed_with_other_tools(tmp_path, which):
     """Resuming without the program's tools, or in another folder, fails, and the run can still be resumed."""
-    text = left([write_file_tool], "write_file('a.txt', 'a')", workspace=tmp_path).to_json()
+    text = paused_result([write_file_tool], "write_file('a.txt', 'a')", workspace=tmp_path).to_json()
     agent, why = elsewhere(Desk(), tmp_path)[which]
     with pytest.raises(ConfigError, match=why):
         agent.resume(text, True)
@@ -539,7 +539,7 @@ def test_stored_results_of_a_program_are_limited():
     desk = Desk()
     paying = "try:\n        print(refund('Hue', len(much(n))))\n    except ToolError as error:\n        print(error)"
     code = f"for n in (600_000, 600_000):\n    {paying}"
-    result = left([much, *desk.tools], code).resume(True)
+    result = paused_result([much, *desk.tools], code).resume(True)
     assert "the program has read more than the 1,000,000 characters" in printed(result)
     assert desk.done == ["refund Hue 600000"]
 

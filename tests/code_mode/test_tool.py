@@ -242,7 +242,7 @@ def test_changes_of_a_program_can_be_undone(tmp_path):
     assert not (tmp_path / "more.txt").exists()
 
 
-def test_a_dry_run_changes_nothing(tmp_path):
+def test_dry_run_changes_nothing(tmp_path):
     """In a dry run, the calls of a program show what they would change."""
     result, told = ran("write_file('new.txt', 'x')", default_tools, workspace=tmp_path, dry_run=True)
     assert told.ok
@@ -250,7 +250,7 @@ def test_a_dry_run_changes_nothing(tmp_path):
     assert "new.txt" in str(result.changes)
 
 
-def test_a_run_with_a_program_replays(tmp_path):
+def test_run_with_a_program_replays(tmp_path):
     """A recorded run is replayed without running its tools."""
     used = []
 
@@ -317,7 +317,7 @@ def test_time_of_tools_is_excluded_from_the_time_limit():
     assert "timed out" in program_tool([wait], limits=limits)(code="while True: pass")["error"]
 
 
-def test_a_stopped_run_ends_its_program():
+def test_stopped_run_ends_its_program():
     """A program whose run was stopped makes no more calls."""
     used = []
 

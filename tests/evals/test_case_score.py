@@ -6,7 +6,7 @@ from agentkit.errors import ConfigError
 from agentkit.evals import Score
 
 
-def test_a_score_of_one_half_passes():
+def test_score_of_one_half_passes():
     """A score of at least 0.5 passes by default."""
     assert [Score("x", value).passed for value in (0, 0.49, 0.5, True)] == [False, False, True, True]
     assert Score("x", 0.9, passed=False).passed is False

@@ -27,7 +27,7 @@ def guide():
     return Agent("guide", llm=ScriptedLLM(remembering, repeat=True))
 
 
-def said(message, *, is_done=False):
+def simulated_user(message, *, is_done=False):
     """Return the answer of a model that simulates a user."""
     return json.dumps({"message": message, "is_done": is_done})
 
@@ -93,7 +93,7 @@ def test_failing_conversation_is_an_error(guide):
     assert "agent: Hanoi." in trial.transcript
 
 
-def test_a_conversation_is_stored(tmp_path, guide):
+def test_conversation_is_stored(tmp_path, guide):
     """A conversation can be saved, resumed and replayed without running finished trials again."""
     first = trial_of(guide, PLACES, resume=tmp_path / "trials.jsonl", record=tmp_path / "tapes")
     asked = len(guide.llm.requests)
@@ -144,7 +144,7 @@ def test_limits_in_a_conversation(guide):
     assert (trial.outcome, trial.usage.requests) == ("undone", 1)
 
 
-def test_a_function_receives_the_history():
+def test_function_receives_the_history():
     """A function with a `history` parameter receives the earlier messages as dictionaries."""
 
     def answer(prompt, history):
@@ -167,7 +167,7 @@ def test_judge_reads_the_whole_conversation(guide):
     assert "user: And of France?\nagent: Paris.\nuser: Thank you!" in asked[0]
 
 
-def test_a_function_as_user(guide):
+def test_function_as_user(guide):
     """A function of the messages returns the prompts until it returns None."""
 
     def person(messages):
@@ -179,9 +179,9 @@ def test_a_function_as_user(guide):
     assert (trial.outcome, trial.simulating) == ("passed", Usage())
 
 
-def test_a_model_as_user(tmp_path, guide):
+def test_model_as_user(tmp_path, guide):
     """A model simulates a user with a goal, and its usage is counted separately and replayed."""
-    player = ScriptedLLM(said("Hello"), said("And France?"), said("", is_done=True))
+    player = ScriptedLLM(simulated_user("Hello"), simulated_user("And France?"), simulated_user("", is_done=True))
     user = SimulatedUser("Learn the capital of France.", "Ann, in a hurry.", llm=player)
     trial = trial_of(guide, user, expected="Paris", record=tmp_path)
     assert (trial.outcome, trial.simulating.requests, trial.usage.requests) == ("passed", 3, 2)
@@ -194,7 +194,7 @@ def test_a_model_as_user(tmp_path, guide):
     assert "simulated users took 45 tokens" in str(Report("talk", (trial,)))
 
 
-def test_a_user_that_never_finishes_is_stopped(guide):
+def test_user_that_never_finishes_is_stopped(guide):
     """A simulated user that never finishes is stopped after `max_prompts` prompts."""
     user = SimulatedUser("talk", llm=lambda _messages: "more", max_prompts=2)
     assert trial_of(guide, user, expected="Paris").outcome == "passed"
@@ -204,7 +204,11 @@ def test_each_trial_has_a_separate_user(guide):
     """Each trial has a separate simulated user."""
 
     def player(request):
-        return said("", is_done=True) if len(request.messages) > 4 else said(f"Prompt {len(request.messages)}")
+        return (
+            simulated_user("", is_done=True)
+            if len(request.messages) > 4
+            else simulated_user(f"Prompt {len(request.messages)}")
+        )
 
     user = SimulatedUser("talk", llm=ScriptedLLM(player, repeat=True))
     report = Suite("talk", [Case(prompts=user, expected="Paris")], [contains()]).run(guide, repeats=5)
@@ -220,26 +224,26 @@ def test_each_trial_has_a_separate_user(guide):
         (lambda _messages: Agent("x", llm=ScriptedLLM(Unreachable("away")))("?"), "away"),
         (lambda _messages: 1 / 0, "The simulated user failed (ZeroDivisionError)"),
         (ScriptedLLM(Unreachable("down"), repeat=True), "down"),
-        (ScriptedLLM(said("", is_done=True), repeat=True), "The simulated user returned an empty message."),
+        (ScriptedLLM(simulated_user("", is_done=True), repeat=True), "The simulated user returned an empty message."),
     ],
 )
-def test_a_failing_user_is_an_error(guide, player, error):
+def test_failing_user_is_an_error(guide, player, error):
     """A failing simulated user makes the outcome of the trial an error."""
     trial = trial_of(guide, SimulatedUser("talk", llm=player))
     assert trial.outcome == "error"
     assert error in trial.error
 
 
-def test_a_user_counts_towards_the_limits(guide):
+def test_user_counts_towards_the_limits(guide):
     """Usage of a simulated user counts towards the limits of the suite."""
-    player = ScriptedLLM(say(said("Hello"), usage=Usage(500, 500, requests=1)), repeat=True)
+    player = ScriptedLLM(say(simulated_user("Hello"), usage=Usage(500, 500, requests=1)), repeat=True)
     trial = trial_of(guide, SimulatedUser("talk", llm=player), limits=Limits(total_tokens=1_200, seconds=None))
     assert (trial.outcome, trial.is_finished, trial.simulating.requests) == ("undone", False, 1)
 
 
-def test_a_suite_inside_a_recording(tmp_path, guide):
+def test_suite_inside_a_recording(tmp_path, guide):
     """A suite of conversations with a simulated user can be recorded in one cassette, and replayed."""
-    player = ScriptedLLM(lambda request: said("Go on.", is_done=len(request.messages) > 4), repeat=True)
+    player = ScriptedLLM(lambda request: simulated_user("Go on.", is_done=len(request.messages) > 4), repeat=True)
     suite = Suite(
         "talk",
         [Case(prompts=SimulatedUser("talk", llm=player), expected="Paris", id=name) for name in "abc"],
@@ -269,14 +273,14 @@ def test_invalid_user_arguments_are_rejected(arguments):
         SimulatedUser(**arguments)
 
 
-def test_a_conversation_in_reports(guide):
+def test_conversation_in_reports(guide):
     """HTML and JUnit XML reports show all messages of a failed conversation."""
     report = Report("talk", (trial_of(guide, PLACES, expected="Goodbye"),))
     for shown in (report.to_html(), report.to_junit()):
         assert "user: And of France?\nagent: Paris.\nuser: Thank you!" in shown
 
 
-def test_a_scorer_that_fails_at_a_prompt(guide):
+def test_scorer_that_fails_at_a_prompt(guide):
     """A failing scorer is reported with the number of its prompt."""
     trial = trial_of(guide, ["Capital?", Case("And?", "(", scorers=[matches()])], "Paris")
     assert (trial.outcome, [score.name for score in trial.scores]) == ("error", ["contains"])

@@ -56,7 +56,7 @@ def test_existing_content_is_read(place, content, is_foreign, lines):
     assert place.read_bytes() == b"".join(line + b"\n" for line in lines)
 
 
-def test_an_existing_file_becomes_private(place):
+def test_existing_file_becomes_private(place):
     """`mend` restricts the permissions of an existing file to its owner."""
     place.touch(0o644)
     place.chmod(0o644)
@@ -86,7 +86,7 @@ def test_only_one_writer_at_a_time(place):
     opened(place).close()
 
 
-def test_a_file_that_cannot_be_shortened():
+def test_file_that_cannot_be_shortened():
     """An incomplete line that cannot be removed raises a SessionError."""
     sealed = os.memfd_create("sealed", os.MFD_ALLOW_SEALING)
     os.write(sealed, b'{"ours": 1}\n{"cut')

@@ -61,7 +61,7 @@ def test_untrusted_text_is_escaped(said):
 
 
 @pytest.mark.parametrize("name", ["1. bot", "- bot", "+ bot", "7) bot", "2.", "www.bot.example", "bot | a"])
-def test_an_agent_name_is_escaped(name):
+def test_agent_name_is_escaped(name):
     """An agent name cannot start a list, create a link or end its table cell."""
     found = list(tokens_of(reported("no", name=name).to_markdown()))
     assert not {token.type for token in found} & {"ordered_list_open", "bullet_list_open", "link_open"}
@@ -95,7 +95,7 @@ def test_markdown_contains_no_secrets():
     assert "sk-proj" not in reported("The key is sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD").to_markdown()
 
 
-def test_a_report_is_saved_as_markdown(tmp_path):
+def test_report_is_saved_as_markdown(tmp_path):
     """The suffix `.md` selects Markdown."""
     report: Report = reported("no")
     report.save(tmp_path / "report.md")

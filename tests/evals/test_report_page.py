@@ -40,7 +40,7 @@ def read(mixed):
     return Reader(mixed.to_html())
 
 
-def test_the_page_contains_no_foreign_content(read):
+def test_page_contains_no_foreign_content(read):
     """The page contains no foreign tags, loads no resources and runs no scripts."""
     assert read.tags <= ALLOWED
     assert not {"src", "href", "style", "srcset"} & set(read.attributes)
@@ -49,7 +49,7 @@ def test_the_page_contains_no_foreign_content(read):
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
 
 
-def test_the_page_contains_all_results(read, hostile):
+def test_page_contains_all_results(read, hostile):
     """The page contains the figures, the plots, each case with its marks and the failed trials."""
     texts = " ".join(read.texts)
     for said in (

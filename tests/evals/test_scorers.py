@@ -36,7 +36,7 @@ class Contented:
         (lambda *_: Score("own", 0.0), Score("own", 0.0)),
     ],
 )
-def test_a_function_as_scorer(answering, given, score):
+def test_function_as_scorer(answering, given, score):
     """A function is a scorer under its own name and can return a bool, a number or a Score."""
     assert Scorer.of(given)(Case("x"), answering("yes")) == score
 
@@ -62,7 +62,7 @@ def test_invalid_scorer_result_is_rejected(answering):
         Scorer.of(lambda *_: "good")(Case("x"), answering("yes"))
 
 
-def test_a_scorer_needs_its_expectation():
+def test_scorer_needs_its_expectation():
     """A scorer does not apply to cases without the expectation it needs."""
     assert numeric().applies_to(Case("x", expected=0))
     assert not numeric().applies_to(Case("x"))

@@ -11,7 +11,7 @@ from agentkit.testing import ScriptedLLM, call
 from agentkit.usage import Usage
 
 
-def test_the_table(mixed):
+def test_table(mixed):
     """The table has a line for each agent, followed by outcomes, tags and failures."""
     text = str(mixed)
     assert "6 cases, each 2 times" in text
@@ -36,7 +36,7 @@ def test_many_failures_are_counted(always):
     assert "… and 3 more" in text
 
 
-def test_a_narrow_table(mixed):
+def test_narrow_table(mixed):
     """If the table is too wide, each agent is a column instead of a line."""
     text = report_text(mixed, 40)
     assert "\nagent        one  " in text
@@ -73,7 +73,7 @@ def test_denying_rules_are_shown():
     assert f"tool calls: {times} {verdict} ({verdict} {times} by {rule})" in told
 
 
-def test_a_report_of_nothing():
+def test_report_of_nothing():
     """A report without trials is a table without rows."""
     from agentkit.evals import Report
 

@@ -6,7 +6,7 @@ from agentkit.errors import SessionError
 from agentkit.evals.report import write_whole
 
 
-def test_a_missing_folder_is_created(tmp_path):
+def test_missing_folder_is_created(tmp_path):
     """The folder of a report is created if it does not exist."""
     write_whole(str(tmp_path / "folder" / "x.txt"), "one")
     assert (tmp_path / "folder" / "x.txt").read_text() == "one"

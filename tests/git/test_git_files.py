@@ -29,7 +29,7 @@ def test_settings_are_read_as_git_reads_them(text, tmp_path):
     assert settings.read(str(tmp_path / "config")) == expected
 
 
-def test_the_identity_follows_conditional_includes(tmp_path):
+def test_identity_follows_conditional_includes(tmp_path):
     """An identity in a conditional include is used only in the included folder."""
     (tmp_path / ".gitconfig").write_text(
         '[user]\nname = Ann\nemail = a@home\n[includeIf "gitdir:~/work/"]\npath = work.inc\n'
@@ -43,7 +43,7 @@ def test_the_identity_follows_conditional_includes(tmp_path):
 
 @pytest.mark.parametrize("version", ["2", "3", "4"])
 @pytest.mark.parametrize("objects", ["sha1", "sha256"])
-def test_the_index_is_read_as_git_lists_it(version, objects, tmp_path):
+def test_index_is_read_as_git_lists_it(version, objects, tmp_path):
     """Each version of the index, with either kind of object names, lists the files that git lists."""
     git(tmp_path, "init", "-q", f"--object-format={objects}")
     for name in ("a", "deep/er/b", "deep/er/c" * 30, "\u00e4 b"):

@@ -11,7 +11,7 @@ from agentkit.knowledge import Knowledge
 from agentkit.testing import ScriptedLLM, call
 
 
-def test_the_search_tool_returns_citations(knowledge, folder):
+def test_search_tool_returns_citations(knowledge, folder):
     """The search tool returns the source, position and score of untrusted passages."""
     knowledge.add(folder)
     with ScriptedLLM(call("search_knowledge", query="days of leave"), "Thirty days (leave.md, lines 1-9).") as llm:
@@ -32,7 +32,7 @@ def test_empty_result_has_a_note(knowledge):
     assert "do not contain the answer" in told["note"]
 
 
-def test_a_tool_is_limited_by_its_filter(knowledge):
+def test_tool_is_limited_by_its_filter(knowledge):
     """The tool only finds passages that match its filter and the given source."""
     knowledge.add_text("Open words.", "open", metadata={"open": True})
     knowledge.add_text("Open words, too.", "more", metadata={"open": True})
@@ -47,7 +47,7 @@ def test_a_tool_is_limited_by_its_filter(knowledge):
 
 
 @pytest.mark.parametrize("limit", [0, 21])
-def test_an_invalid_tool_limit_is_rejected(limit):
+def test_invalid_tool_limit_is_rejected(limit):
     """An invalid `limit` of the tool raises a ConfigError."""
     with pytest.raises(ConfigError):
         Knowledge(":memory:").as_tool(limit=limit)

@@ -127,7 +127,7 @@ def test_tools_and_schema_are_sent(ask):
     }
 
 
-def test_an_output_schema_may_be_strict():
+def test_output_schema_may_be_strict():
     """An OutputSchema is sent with its own name, and as strict if requested."""
     output = OutputSchema("answer", {"type": "object"}, strict=True)
     with FakeServer("{}", "{}") as server:
@@ -313,7 +313,7 @@ def test_prepare_loads_the_client():
         assert len(server.requests) == 1
 
 
-def test_an_llm_without_connections_can_be_closed():
+def test_llm_without_connections_can_be_closed():
     """Preparing and closing an LLM without connections does nothing."""
     with ScriptedLLM("Hi") as llm:
         llm.prepare()
@@ -332,7 +332,7 @@ def test_creating_an_llm_imports_no_packages():
     assert done.stdout == "set()\n"
 
 
-def test_the_offline_model_needs_no_key():
+def test_offline_model_needs_no_key():
     """The offline model is selected by its name, runs locally, and has no URL."""
     described = LLM("offline").describe()
     assert (described.provider, described.endpoint, described.api_version) == ("offline", "this machine", None)

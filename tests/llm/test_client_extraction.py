@@ -32,12 +32,12 @@ TOLD = "'total' should be a valid number, unable to parse string as a number; go
 
 
 def blocking(llm, *arguments, **options):
-    """Extract, sync."""
+    """Extract synchronously."""
     return llm.extract(*arguments, **options)
 
 
 def awaiting(llm, *arguments, **options):
-    """Extract, async."""
+    """Extract asynchronously."""
     return asyncio.run(llm.aextract(*arguments, **options))
 
 

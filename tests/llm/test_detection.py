@@ -319,7 +319,7 @@ def test_key_passed_as_the_provider_is_redacted():
     assert "0123456789" not in str(caught.value)
 
 
-def test_a_service_needs_the_name_of_a_model():
+def test_service_needs_the_name_of_a_model():
     """A service with many models has no default model."""
     with pytest.raises(ConfigError, match="ollama needs a model's name: pass model='ollama:MODEL'"):
         detect(LLMArguments(provider="ollama"), {})
@@ -430,7 +430,7 @@ def test_offline_provider_ignores_the_model_name():
         ("azura:gpt", "azure:gpt"),
     ],
 )
-def test_a_misspelt_provider_with_a_base_url(model, suggestion):
+def test_misspelt_provider_with_a_base_url(model, suggestion):
     """A provider prefix with one wrong letter raises an error that suggests the correct one."""
     with pytest.raises(NoProvider, match=f"Did you mean '{suggestion}'"):
         LLM(model=model, base_url="http://127.0.0.1:1/v1")
@@ -446,7 +446,7 @@ def test_names_of_models_on_other_servers(model):
 
 
 @pytest.mark.parametrize("key", [None, "sk-0123456789"])
-def test_a_slash_instead_of_a_colon(key, monkeypatch):
+def test_slash_instead_of_a_colon(key, monkeypatch):
     """`provider/model` raises an error that suggests `provider:model`."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(NoProvider, match="Write model='ollama:qwen3'"):

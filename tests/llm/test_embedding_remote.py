@@ -285,12 +285,12 @@ def test_headers_and_query(embed):
     assert (request.path, request.query, request.headers["x-team"]) == ("/v1/embeddings", {"team": "blue"}, "blue")
 
 
-def lent_openai(server):
+def openai_client(server):
     """Return a client of the openai package."""
     return openai.OpenAI(base_url=server.base_url, api_key=KEY)
 
 
-def lent_azure(server):
+def azure_client(server):
     """Return an Azure client of the openai package."""
     return openai.AzureOpenAI(
         azure_endpoint=server.origin, azure_deployment="my-vectors", api_key=KEY, api_version="2024-02-01"
@@ -299,7 +299,7 @@ def lent_azure(server):
 
 @pytest.mark.parametrize(
     ("lend", "path"),
-    [(lent_openai, "/v1/embeddings"), (lent_azure, "/openai/deployments/my-vectors/embeddings")],
+    [(openai_client, "/v1/embeddings"), (azure_client, "/openai/deployments/my-vectors/embeddings")],
 )
 def test_client_of_the_user_sends_embeddings(embed, lend, path):
     """The user's own client also sends the requests for embeddings."""
@@ -330,7 +330,7 @@ def test_concurrent_tasks_can_embed_texts():
         assert asyncio.run(together(llm)) == [llm.embed([f"text {number}"]) for number in range(20)]
 
 
-def test_the_same_vectors_from_the_openai_package():
+def test_same_vectors_from_the_openai_package():
     """The openai package receives the same vectors from the fake server."""
     with FakeServer() as server, openai.OpenAI(base_url=server.base_url, api_key=KEY) as client:
         found = client.embeddings.create(model="m", input=["x", "y"]).data

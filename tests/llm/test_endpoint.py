@@ -92,7 +92,7 @@ def test_unknown_protocol_is_rejected():
         Endpoint(provider="openai", model="m", protocol="soap")
 
 
-def test_an_endpoint_shows_no_secret():
+def test_endpoint_shows_no_secret():
     """The repr of an endpoint and of its arguments contains no key, password or query."""
     endpoint = Endpoint(
         provider="openai", model="m", base_url=PASSWORD_URL, api_key=Secret("sk-secret"), query={"key": "in-query"}

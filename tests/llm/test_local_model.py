@@ -19,7 +19,7 @@ def file(tmp_path):
     return path
 
 
-def test_a_local_model_is_described_without_starting_it(file):
+def test_local_model_is_described_without_starting_it(file):
     """A model in a file is local, needs no key and costs nothing."""
     llm = LLM("local", model=str(file), settings={"threads": 2})
     assert (llm.provider, llm.model, llm.describe().endpoint) == ("local", str(file), "this machine")
@@ -29,7 +29,7 @@ def test_a_local_model_is_described_without_starting_it(file):
     llm.close()
 
 
-def test_the_provider_can_be_named_before_the_file(file, monkeypatch):
+def test_provider_can_be_named_before_the_file(file, monkeypatch):
     """`local:` before a path names the provider, in arguments, variables and fallbacks."""
     assert LLM(model=f"local:{file}").model == str(file)
     assert LLM("offline", fallback=f"local:{file}").fallbacks[0].provider == "local"
@@ -53,7 +53,7 @@ def test_missing_model_file_raises_config_error():
         LLM(model="local")
 
 
-def test_a_replay_needs_no_file(tmp_path):
+def test_replay_needs_no_file(tmp_path):
     """A recording of a local model can be replayed without its file."""
     with record(tmp_path / "cassette.jsonl"):
         pass
@@ -113,7 +113,7 @@ for ask in (llm.chat, lambda prompt: asyncio.run(llm.achat(prompt))):
 """
 
 
-def test_a_missing_package_is_named(file):
+def test_missing_package_is_named(file):
     """Without the extra, the error contains the command that installs it."""
     command = [sys.executable, "-c", PROGRAM, str(file)]
     lines = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100).stdout.split("\n")

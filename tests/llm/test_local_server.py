@@ -135,7 +135,7 @@ def test_native_tools_are_rejected_with_advice(gguf, ask):
         ask(llm, "Add 1 and 2.", tools=[add])
 
 
-def test_a_long_conversation_names_the_context(local, ask):
+def test_long_conversation_names_the_context(local, ask):
     """A request beyond the context is an error with its size."""
     with pytest.raises(ModelError) as caught:
         ask(local, "word " * 3_000)
@@ -172,7 +172,7 @@ def test_two_clients_are_answered_concurrently(local):
     stream.close()
 
 
-def test_a_cancelled_request_leaves_the_server_usable(local):
+def test_cancelled_request_leaves_the_server_usable(local):
     """After cancelled tasks, closed streams and timeouts, the next request is answered."""
 
     async def cancelled():
@@ -230,7 +230,7 @@ def test_damaged_file_raises_an_error_with_the_cause(gguf, tmp_path, ask):
     assert servers() == before
 
 
-def test_the_server_is_for_this_process_only(local):
+def test_server_is_for_this_process_only(local):
     """Other programs on the machine lack the key, and proxies are not used."""
     local.chat("Hi", max_tokens=1)
     options = ServerOptions(path=local.model, context_tokens=2_048, threads=1)
@@ -279,7 +279,7 @@ os.kill(os.getpid(), int(sys.argv[2]))
 
 
 @pytest.mark.parametrize("number", [0, signal.SIGTERM, signal.SIGKILL])
-def test_a_program_ends_with_its_servers(gguf, number):
+def test_program_ends_with_its_servers(gguf, number):
     """A forked child has a separate server, and a server ends with its program in every case."""
     environment = {**os.environ, "HTTP_PROXY": "http://127.0.0.1:9", "ALL_PROXY": "http://127.0.0.1:9"}
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(gguf), str(int(number))]

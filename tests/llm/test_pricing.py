@@ -24,7 +24,7 @@ PLAIN, TIERED = ("openai", "gpt-5.4-mini"), ("openai", "gpt-6-luna")
 GIVEN = Price(1, 2)
 
 
-def under(provider, model, served="", **counts):
+def usage_of(provider, model, served="", **counts):
     """Return a usage with these counts for a model."""
     return Usage(**{"requests": 1, **counts}, tariff=Tariff(provider, model, served))
 
@@ -225,16 +225,20 @@ def test_value_that_is_not_a_usage_raises_config_error(given):
 
 def test_cost_of_one_model():
     """The cost of a usage contains the dollars, the source and the date of the price."""
-    cost = cost_of(under(*PLAIN, input_tokens=10_000, output_tokens=1_000, cached_tokens=4_000), on=TODAY)
+    cost = cost_of(usage_of(*PLAIN, input_tokens=10_000, output_tokens=1_000, cached_tokens=4_000), on=TODAY)
     price = price_of(*PLAIN, TODAY)
     assert cost == Cost(pytest.approx(price.dollars(10_000, 1_000, 4_000)), price.source, price.date)
     assert str(cost).startswith("≈ $0.00")
 
 
-def test_the_cost_of_several_models():
+def test_cost_of_several_models():
     """The cost of several models is the sum of their costs, in any order of addition."""
-    parts = [under(*PLAIN, input_tokens=10_000), under(*TIERED, input_tokens=20_000), under(*PLAIN, output_tokens=5)]
-    parts.append(under("offline", "needle3", unreported=1))
+    parts = [
+        usage_of(*PLAIN, input_tokens=10_000),
+        usage_of(*TIERED, input_tokens=20_000),
+        usage_of(*PLAIN, output_tokens=5),
+    ]
+    parts.append(usage_of("offline", "needle3", unreported=1))
     cost = cost_of(sum(parts, Usage()))
     assert cost.dollars == pytest.approx(sum(cost_of(part).dollars for part in parts))
     assert (cost.unpriced_requests, cost.source) == (0, price_of(*PLAIN).source)
@@ -253,15 +257,15 @@ def test_no_requests_cost_nothing():
 
 def test_embedding_model_charges_for_input():
     """An embedding model has a cost for its input only, and no price for answers."""
-    vectors = under("openai", "text-embedding-3-small", input_tokens=1_000_000)
+    vectors = usage_of("openai", "text-embedding-3-small", input_tokens=1_000_000)
     assert cost_of(vectors).dollars == pytest.approx(0.02)
     assert price_of("openai", "text-embedding-3-small") is None
-    assert cost_of(under("openai", "text-embedding-3-small", input_tokens=9, output_tokens=1)) is None
+    assert cost_of(usage_of("openai", "text-embedding-3-small", input_tokens=9, output_tokens=1)) is None
 
 
-def test_the_offline_model_costs_nothing():
+def test_offline_model_costs_nothing():
     """A run with the offline model costs 0 and states why, although its server reports no usage."""
-    assert str(cost_of(under("offline", "needle3", unreported=1))) == "$0 (the offline model is free)"
+    assert str(cost_of(usage_of("offline", "needle3", unreported=1))) == "$0 (the offline model is free)"
 
 
 @pytest.mark.parametrize(
@@ -269,8 +273,8 @@ def test_the_offline_model_costs_nothing():
     [
         Usage(10, 5, requests=1),
         Usage(10, 5),
-        under("http://127.0.0.1:11434", "qwen3", input_tokens=10),
-        under(*PLAIN, unreported=1),
+        usage_of("http://127.0.0.1:11434", "qwen3", input_tokens=10),
+        usage_of(*PLAIN, unreported=1),
     ],
 )
 def test_unknown_cost_is_none(usage):
@@ -280,8 +284,8 @@ def test_unknown_cost_is_none(usage):
 
 def test_unpriced_requests_are_counted():
     """Requests without a known price or usage are counted separately from the sum."""
-    known, silent = under(*PLAIN, input_tokens=10_000, requests=2), under(*PLAIN, unreported=1)
-    local = under("http://127.0.0.1:11434", "qwen3", input_tokens=10, requests=3)
+    known, silent = usage_of(*PLAIN, input_tokens=10_000, requests=2), usage_of(*PLAIN, unreported=1)
+    local = usage_of("http://127.0.0.1:11434", "qwen3", input_tokens=10, requests=3)
     cost = cost_of(known + silent + local)
     assert cost.dollars == cost_of(known).dollars
     assert cost.unpriced_requests == 4
@@ -290,7 +294,10 @@ def test_unpriced_requests_are_counted():
 
 def test_given_price_is_used_for_unknown_prices():
     """A given price is used only for models without a known price."""
-    local, known = under("http://127.0.0.1:11434", "qwen3", input_tokens=1_000_000), under(*PLAIN, input_tokens=10)
+    local, known = (
+        usage_of("http://127.0.0.1:11434", "qwen3", input_tokens=1_000_000),
+        usage_of(*PLAIN, input_tokens=10),
+    )
     assert cost_of(local, GIVEN) == Cost(1.0, "given")
     assert cost_of(known, GIVEN) == cost_of(known)
     assert cost_of(local + known, GIVEN).source.split(" and ") == ["given", price_of(*PLAIN).source]

@@ -21,7 +21,7 @@ def test_unset_names_return_no_value():
     assert not sources.read | sources.passed_over.keys()
 
 
-def test_a_secret_is_wrapped_once():
+def test_secret_is_wrapped_once():
     """A key from a variable becomes a secret, and a secret from an argument is not wrapped again."""
     sources = Sources({"api_key=": Secret("a"), "KEY": "b"})
     assert sources.secret("api_key=") == Secret("a")

@@ -52,7 +52,7 @@ def rule(verdict, tool="t", **where):
 
 
 @given(RULES, RULES, st.lists(CALLS, min_size=20, max_size=20))
-def test_a_rule_that_covers_another_fits_all_its_calls(wide, narrow, calls):
+def test_rule_that_covers_another_fits_all_its_calls(wide, narrow, calls):
     """A rule that covers another matches every call that the other matches."""
     if covers(wide, narrow):
         for call in calls:
@@ -84,7 +84,7 @@ def test_order_of_rules_has_no_effect(rules, call):
 
 
 @given(st.lists(RULES, max_size=3), RULES)
-def test_a_rule_added_and_removed(rules, more):
+def test_rule_added_and_removed(rules, more):
     """Removing a rule reverses the direction of adding it."""
     there, back = (list(changed(*pair)) for pair in ((rules, [*rules, more]), ([*rules, more], rules)))
     assert [way for way, _, _ in there] == [

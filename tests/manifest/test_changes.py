@@ -35,7 +35,7 @@ def of_way(found, way):
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change["name"])
-def test_a_change_is_classified_and_located(change, manifest):
+def test_change_is_classified_and_located(change, manifest):
     """A change is wider if the agent may do more, is reported at its line, and is reversed when it is undone."""
     before, after = manifest(change["before"]), manifest(change["after"])
     found, undone = differences(before, after), differences(after, before)

@@ -14,7 +14,7 @@ from agentkit.manifest import Manifest, differences, manifest_of
 PLAIN = str(manifest_of(Agent("bot")))
 
 
-def said(text):
+def error_of(text):
     """Return the error message for an invalid manifest."""
     with pytest.raises(ConfigError) as caught:
         Manifest.parse(text, "m.json")
@@ -89,7 +89,7 @@ def test_other_layouts():
 def test_invalid_manifest_raises_an_error(old, new, words):
     """An invalid manifest raises an error that names the fault and the command that writes a new one."""
     assert old in PLAIN
-    found = said(PLAIN.replace(old, new, 1))
+    found = error_of(PLAIN.replace(old, new, 1))
     assert words in found
     assert "agentkit manifest FILE --write MANIFEST" in found
 
@@ -113,12 +113,12 @@ def test_invalid_manifest_raises_an_error(old, new, words):
 def test_invalid_rule_is_rejected(rule):
     """An invalid rule in a manifest raises an error."""
     line = f'  "agents/bot/rules/001": {json.dumps(rule)},\n  "agents/bot/secrets"'
-    assert "is a rule: verdict, tool, where" in said(PLAIN.replace('  "agents/bot/secrets"', line))
+    assert "is a rule: verdict, tool, where" in error_of(PLAIN.replace('  "agents/bot/secrets"', line))
 
 
 def test_oversized_file_is_rejected():
     """A file longer than any manifest is not read."""
-    assert "is too long for a manifest" in said(" " * (Manifest.MOST_BYTES + 1))
+    assert "is too long for a manifest" in error_of(" " * (Manifest.MOST_BYTES + 1))
 
 
 @given(st.integers(0, len(PLAIN)), st.integers(0, 40), st.text(max_size=5))

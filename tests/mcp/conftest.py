@@ -28,7 +28,7 @@ def plain(words):
 
 
 @pytest.fixture
-def heard(tmp_path):
+def messages(tmp_path):
     """Return a function that waits for these lines and returns all lines the plain server has received."""
 
     def until(*lines):
@@ -88,9 +88,9 @@ def is_alive():
 
 
 @pytest.fixture
-def process_of(heard):
+def process_of(messages):
     """Return the id of the latest process of the plain server."""
-    return lambda: int([line for line in heard("tools/list") if line.startswith("started")][-1].split()[1])
+    return lambda: int([line for line in messages("tools/list") if line.startswith("started")][-1].split()[1])
 
 
 def awaited(found):

@@ -123,7 +123,7 @@ def protected(authority, url, issuer=None):
 
     @server.tool()
     def tell() -> str:
-        """Return the headers that the tool received."""
+        """Return the tokens of the authority."""
         return f"It was shown {', '.join(authority.tokens)}."
 
     return server.streamable_http_app()
@@ -181,7 +181,7 @@ def browse(address):
     httpx2.get(address, follow_redirects=True, timeout=20)
 
 
-def led_to(address):
+def redirect_of(address):
     """Return the redirect of a URL without following it."""
     return httpx2.get(address, timeout=20).headers["location"]
 

@@ -12,7 +12,7 @@ from agentkit.mcp.callback_server import CallbackServer, answer_in, code_of, ref
 STATE = "state-4711"
 
 
-def landed(*targets, headers=()):
+def send_callbacks(*targets, headers=()):
     """Send these requests in order; return their pages and the accepted answer."""
 
     async def call():
@@ -28,7 +28,7 @@ def landed(*targets, headers=()):
 
 def test_callback_page():
     """The final page says that the login is done and does not contain the code."""
-    [page], answer = landed(f"/callback?code=tulip&state={STATE}&iss=https%3A%2F%2Fa.example")
+    [page], answer = send_callbacks(f"/callback?code=tulip&state={STATE}&iss=https%3A%2F%2Fa.example")
     assert answer == {"code": "tulip", "state": STATE, "iss": "https://a.example"}
     assert (page.status_code, "close this page" in page.text) == (200, True)
     assert "tulip" not in page.text
@@ -40,7 +40,7 @@ def test_requests_without_the_state_are_rejected():
     """Requests without the state get a 404, and only the first valid answer is accepted."""
     good = f"/callback?code=tulip&state={STATE}"
     strange = ["/", "/callback", "/callback?code=a", "/callback?code=a&state=b", f"/callback?state={STATE}"]
-    pages, answer = landed(*strange, good, f"/callback?code=rose&state={STATE}")
+    pages, answer = send_callbacks(*strange, good, f"/callback?code=rose&state={STATE}")
     assert [page.status_code for page in pages] == [404] * 5 + [200, 404]
     assert answer["code"] == "tulip"
 
@@ -48,7 +48,7 @@ def test_requests_without_the_state_are_rejected():
 def test_foreign_host_header_is_rejected():
     """A request with a foreign Host header is rejected."""
     with pytest.raises(TimeoutError):
-        landed(f"/callback?code=tulip&state={STATE}", headers={"Host": "evil.example"}.items())
+        send_callbacks(f"/callback?code=tulip&state={STATE}", headers={"Host": "evil.example"}.items())
 
 
 @pytest.mark.parametrize(

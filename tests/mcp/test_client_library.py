@@ -66,13 +66,13 @@ def test_server_without_resources_and_prompts(plain):
     assert (plain.resources(), plain.prompts()) == ((), ())
 
 
-def test_reading_times_out(words, heard):
+def test_reading_times_out(words, messages):
     """Reading that exceeds the timeout is cancelled, and the server stays usable."""
     with MCPServer(words, timeout_seconds=0.3) as server:
         _ = server.tools  # connecting has a longer time limit than reading
         with pytest.raises(ToolTimeout, match=r"0\.3 seconds"):
             server.read("wait://")
-        heard("notifications/cancelled")
+        messages("notifications/cancelled")
         assert server.read("a://") == "a://"
 
 

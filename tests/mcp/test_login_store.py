@@ -45,7 +45,7 @@ def test_file_readable_by_others(tmp_path, mode):
 def test_file_of_another_user(tmp_path):
     """A login file that belongs to another user raises a ConfigError."""
     if os.geteuid() != 0:
-        pytest.skip("Only the superuser can give a file away.")
+        pytest.skip("Only root can change the owner of a file.")
     kept = StoredLogin(URL, tmp_path)
     kept.write({})
     os.chown(kept.path, 12_345, 12_345)

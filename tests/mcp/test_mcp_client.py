@@ -202,27 +202,27 @@ def test_results_are_bounded(words):
     assert (len(result.content) <= 200, result.status) == (True, "truncated")
 
 
-def test_call_times_out(words, heard):
+def test_call_times_out(words, messages):
     """A call that exceeds the timeout fails, and a cancellation is sent to the server."""
     with MCPServer(words, timeout_seconds=0.3) as server:
         with pytest.raises(ToolTimeout, match=r"0\.3 seconds"):
             named(server, "wait")()
-        heard("notifications/cancelled")
+        messages("notifications/cancelled")
         assert named(server, "wait").invoke().status == "timed_out"
         assert server.call("echo", text="still here") == "still here"
 
 
-def test_cancelled_call(plain, heard):
+def test_cancelled_call(plain, messages):
     """Cancelling a call cancels it at the server."""
 
     async def give_up():
         task = asyncio.create_task(named(plain, "wait").ainvoke())
-        await asyncio.to_thread(heard, "tools/call")
+        await asyncio.to_thread(messages, "tools/call")
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(give_up())
-    heard("notifications/cancelled")
+    messages("notifications/cancelled")
 
 
 def test_crashed_server_is_restarted(plain, process_of, is_alive):
@@ -368,10 +368,10 @@ def test_progress_is_reported(foreign):
             await context.report_progress(number + 1, to, f"at {number + 1}")
         return "done"
 
-    heard = []
-    with MCPServer(foreign, on_progress=lambda *what: heard.append(what)) as server:
+    messages = []
+    with MCPServer(foreign, on_progress=lambda *what: messages.append(what)) as server:
         assert server.call("count", to=2) == "done"
-    assert heard == [("count", 1.0, 2.0, "at 1"), ("count", 2.0, 2.0, "at 2")]
+    assert messages == [("count", 1.0, 2.0, "at 1"), ("count", 2.0, 2.0, "at 2")]
 
 
 def test_changed_server(words, offer):

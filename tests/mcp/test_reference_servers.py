@@ -38,11 +38,11 @@ def programs(request):
 @pytest.fixture(scope="module")
 def everything(programs):
     """The server that uses every feature of the protocol."""
-    heard = []
+    reports = []
     with MCPServer(
-        programs["server-everything"], level="safe", on_progress=lambda *about: heard.append(about)
+        programs["server-everything"], level="safe", on_progress=lambda *about: reports.append(about)
     ) as server:
-        server.heard = heard
+        server.reports = reports
         yield server
 
 
@@ -106,7 +106,7 @@ def test_tool_called_as_a_task(everything):
 def test_progress_and_contents(everything):
     """Progress is reported, and images, resources and prompts can be read."""
     everything.call("trigger-long-running-operation", duration=0.2, steps=2)
-    assert [(done, total) for tool, done, total, _ in everything.heard if tool.startswith("trigger-long")] == [
+    assert [(done, total) for tool, done, total, _ in everything.reports if tool.startswith("trigger-long")] == [
         (1, 2),
         (2, 2),
     ]

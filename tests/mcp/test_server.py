@@ -258,13 +258,13 @@ def test_invalid_approver():
 @pytest.mark.parametrize("mode", MODES)
 def test_progress(mode):
     """A client with a progress callback is notified that its call is running."""
-    heard = []
+    messages = []
 
     async def ask():
         is_told = asyncio.Event()
 
         async def on_progress(*told):
-            heard.append(told)
+            messages.append(told)
             is_told.set()
 
         @tool
@@ -276,7 +276,7 @@ def test_progress(mode):
             await client.call_tool("slow", {}, progress_callback=on_progress)
 
     asyncio.run(ask())
-    assert heard[0] == (0.0, None, "slow is running")
+    assert messages[0] == (0.0, None, "slow is running")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -614,7 +614,7 @@ async def talk():
 @pytest.mark.parametrize("mode", MODES)
 def test_tool_sends_requests_to_its_client(mode):
     """A tool can send requests to the client's user and model, report progress, and send log messages."""
-    logged, heard = [], []
+    logged, messages = [], []
 
     async def answer(context, params):
         return types.ElicitResult(action="accept", content={"name": "Ann"})
@@ -627,7 +627,7 @@ def test_tool_sends_requests_to_its_client(mode):
         logged.append((params.level, params.data))
 
     async def progress(done, total, message):
-        heard.append((done, total, message))
+        messages.append((done, total, message))
 
     async def ask(client):
         if mode == "legacy":
@@ -639,7 +639,7 @@ def test_tool_sends_requests_to_its_client(mode):
     result = with_client(ToolServer([talk]), ask, mode, log_level="warning", **options)
     assert text(result) == "{'name': 'Ann'} I read Say hello."
     assert {*logged} == {("error", "loud")}
-    assert (1, 2, "half") in heard
+    assert (1, 2, "half") in messages
 
 
 def test_client_without_capabilities():
@@ -663,19 +663,19 @@ def test_resource_subscription(mode):
         params = types.SubscribeRequestParams(uri="notes://now")
         await client.session.send_request(types.SubscribeRequest(params=params), types.EmptyResult)
         texts.append("two")
-        uri = await asyncio.wait_for(heard.get(), 20)
+        uri = await asyncio.wait_for(messages.get(), 20)
         params = types.UnsubscribeRequestParams(uri="notes://now")
         await client.session.send_request(types.UnsubscribeRequest(params=params), types.EmptyResult)
         texts.append("three")
         await asyncio.sleep(1.5)
-        assert heard.empty()
+        assert messages.empty()
         return uri
 
-    heard = asyncio.Queue()
+    messages = asyncio.Queue()
 
     async def told(message):
         if isinstance(message, types.ResourceUpdatedNotification):
-            heard.put_nowait(message.params.uri)
+            messages.put_nowait(message.params.uri)
 
     assert with_client(server, watch, mode, message_handler=told) == "notes://now"
 

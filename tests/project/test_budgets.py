@@ -172,7 +172,7 @@ def test_uncovered_lines_are_few_and_explained():
     assert {place: text for place, text in excused.items() if not EXPLAINED_UNCOVERED.search(text)} == {}
 
 
-def test_the_linter_keeps_the_budgets():
+def test_linter_keeps_the_budgets():
     """The linter is configured with the limits: complexity 8, six positional arguments, lines of 120."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["ruff"]
     lint = settings["lint"]

@@ -45,7 +45,7 @@ def test_no_heading_is_empty():
     assert all(re.match(r"\s*- \S", body) for body in bodies)
 
 
-def test_the_released_version_is_the_package_version():
+def test_released_version_is_the_package_version():
     """The newest released section, if any, has the version of the package."""
     package_version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     assert agentkit.__version__ == package_version

@@ -58,7 +58,7 @@ def test_drawing_is_the_class_tree():
     assert drawn_tree() == real_tree()
 
 
-def test_the_error_tree_has_every_branch():
+def test_error_tree_has_every_branch():
     """The error tree has five branches."""
     branches = [name for name, (parent, _) in drawn_tree().items() if parent == "AgentKitError"]
     assert branches == ["ConfigError", "ModelError", "ToolError", "RunError", "SessionError"]

@@ -108,7 +108,7 @@ def test_without_a_key_a_program_says_what_to_do(name, run, here):
     ["batch.py", "clean_csv.py", "extract_rows.py", "review_team.py", "summarise_folder.py"],
     ids=lambda name: name[:-3],
 )
-def test_a_missing_file_is_reported(name, run):
+def test_missing_file_is_reported(name, run):
     """A missing file is reported without a traceback before a model is called."""
     with FakeServer() as server:
         code, _, told = run(name, "nowhere", server=server)

@@ -124,7 +124,7 @@ def test_import_loads_only_the_version():
     assert loaded == ["agentkit._version"]
 
 
-def test_an_agent_without_tools_imports_no_tools():
+def test_agent_without_tools_imports_no_tools():
     """An agent without tools does not import the built-in tools, the sandbox or the batch module."""
     loaded = modules_loaded_by("from agentkit import Agent, LLM, core_tools")
     organs = Counter(".".join(name.split(".")[:3]) for name in loaded)
@@ -133,7 +133,7 @@ def test_an_agent_without_tools_imports_no_tools():
     assert not any(name.startswith("agentkit.sandbox") for name in loaded)
 
 
-def test_the_command_line_loads_commands_lazily():
+def test_command_line_loads_commands_lazily():
     """The command is selected before an agent, model, tool or suite is imported."""
     parts = {name.split(".")[1] for name in modules_loaded_by("import agentkit.cli.main", "-I") if "agentkit." in name}
     assert parts == {"_dataclass", "_version", "cli", "errors", "settings", "text_encoding"}
@@ -154,14 +154,14 @@ def test_command_line_needs_only_click():
 
 
 @pytest.mark.parametrize("module", CONNECTION)
-def test_the_connection_needs_only_the_http_library(module):
+def test_connection_needs_only_the_http_library(module):
     """A connection module, loaded with the first request, imports the HTTP library and no other package."""
     packages = {name.partition(".")[0] for name in loaded_by_each(("httpx2", *CONNECTION), isolation="-I")[module]}
     assert packages <= sys.stdlib_module_names | {"agentkit"}
 
 
 @pytest.mark.parametrize("module", PROTOCOL)
-def test_the_protocol_needs_only_its_package(module):
+def test_protocol_needs_only_its_package(module):
     """The modules for remote MCP servers need only the mcp package."""
     loaded = loaded_by_each(("mcp.client", *PROTOCOL), isolation="-I")
     packages = {name.partition(".")[0] for name in loaded[module]}
@@ -240,7 +240,7 @@ def test_package_is_typed():
     assert (ROOT / "agentkit" / "py.typed").is_file()
 
 
-def test_an_offline_calculation_imports_few_modules(tmp_path):
+def test_offline_calculation_imports_few_modules(tmp_path):
     """`agentkit 2+2` with the offline model imports no shell parser, HTTP, recorder or engine modules."""
     statement = f"""
 import contextlib, io, os

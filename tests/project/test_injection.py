@@ -59,7 +59,7 @@ def test_failed_call_is_not_executed():
     assert found.done == []
 
 
-def test_an_invalid_call_is_not_measured():
+def test_invalid_call_is_not_measured():
     """A call to an unknown tool or with invalid arguments raises an error instead of counting as blocked."""
     tools = PLAIN.tools("banking", offers())
     for wanted, rule in ((("sell", {}), "unknown-tool"), (("send_money", {}), "bad-arguments")):
@@ -76,7 +76,7 @@ def test_declarations_are_consistent():
         assert not DEFAULT.policy(suite).rules
 
 
-def test_an_undeclared_tool_is_an_error():
+def test_undeclared_tool_is_an_error():
     """A suite with an undeclared tool raises a KeyError."""
     with pytest.raises(KeyError, match="new_tool"):
         Setting("declared", declares=True).tools("banking", [Offer("new_tool", "", {"type": "object"}, str)])

@@ -136,7 +136,7 @@ def test_only_settings_read_the_environment():
     assert {name: each for name, each in found.items() if each} == {}
 
 
-def test_the_library_never_prints():
+def test_library_never_prints():
     """Only the command line, terminal approvers and consoles write to the terminal."""
     found = {
         name: stream_uses(MODULES[name].read_text("utf-8"))

@@ -33,7 +33,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_the_halves_are_disjoint(folder):
+def test_halves_are_disjoint(folder):
     """The halves of the questions are reproducible and disjoint, and a smaller sample is a prefix."""
     halves = [
         [question["id"] for question in sampled(folder, "simple_python", half, 99)]
@@ -116,7 +116,7 @@ def test_values_are_compared_as_the_leaderboard_does(possible, value, expected):
         ([], [("area", {"base": 9})], [], "wrong"),
     ],
 )
-def test_a_verdict_compares_calls(wanted, calls, suggested, expected):
+def test_verdict_compares_calls(wanted, calls, suggested, expected):
     """Only a call can be wrong, and if no call is expected, making no call is right."""
     assert verdict(wanted, calls, suggested) == expected
 

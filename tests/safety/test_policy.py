@@ -112,7 +112,7 @@ def test_level_may_be_named():
         ("mail", SafetyLevel.SYSTEM, "own", "mail can change this machine or data elsewhere, so it needs approval."),
     ],
 )
-def test_the_reason_names_the_effect_of_the_call(tool, level, rule, reason):
+def test_reason_names_the_effect_of_the_call(tool, level, rule, reason):
     """A call above the agent's level needs approval because of its effect; the remedy names the level."""
     decision = Policy(SafetyLevel.SAFE).judge(tool, level, Decision(Verdict.ALLOW, rule, "It may."))
     assert (decision.rule, decision.reason) == ("safety-level", reason)

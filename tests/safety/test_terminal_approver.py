@@ -68,7 +68,7 @@ def test_letter_answers_the_question(terminal, typed, answer):
 
 
 @pytest.mark.parametrize("typed", ["l\n", "Later\n"])
-def test_a_question_can_be_postponed(terminal, typed):
+def test_question_can_be_postponed(terminal, typed):
     """If the run can wait, l is offered and postpones the answer."""
     keyboard, screen = terminal
     shown = Screen(keyboard, typed)
@@ -110,7 +110,7 @@ def test_earlier_input_is_discarded(terminal):
     assert TerminalApprover(screen, Screen(keyboard, "n\n"))(REQUEST) is Approval.NO
 
 
-def test_a_narrow_terminal_breaks_no_word(terminal):
+def test_narrow_terminal_breaks_no_word(terminal):
     """The reason is wrapped between words; arguments are not wrapped."""
     typed, read = terminal
     fcntl.ioctl(read, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))

@@ -207,7 +207,7 @@ WRITES = [
 def test_nothing_outside_is_changed(way, command, workspace):
     """A command changes nothing outside of its workspace."""
     if way == "landlock" and command.startswith(("chmod", "touch")):
-        pytest.skip("Landlock does not know modes and times")
+        pytest.skip("Landlock does not restrict modes and times")
     outside = workspace.parent / "outside.txt"
     before = outside.stat()
     run_command(command, workspace, WAYS[way])
@@ -293,7 +293,7 @@ def test_kernel_files_cannot_be_opened_for_writing(way, workspace):
 
 
 @pytest.mark.parametrize("way", WAYS_INTO_THE_KERNEL)
-def test_a_command_uses_its_own_descriptors_by_name(way, workspace):
+def test_command_uses_its_own_descriptors_by_name(way, workspace):
     """/dev/stdout, /dev/fd, process substitution and /proc/self/fd work although /proc is read-only."""
     outcome = run_command(USE_OWN_FILES, workspace, WAYS_INTO_THE_KERNEL[way])
     assert sorted(outcome.output.split()) == ["five", "four", "one", "three", "two"]
@@ -491,7 +491,7 @@ def test_command_can_be_awaited_and_cancelled(workspace):
     assert survivors("9512345") == []
 
 
-def test_a_command_can_be_cancelled_from_another_thread(workspace):
+def test_command_can_be_cancelled_from_another_thread(workspace):
     """A command ends when another thread cancels it."""
     cancellation = Cancellation()
     threading.Timer(0.3, cancellation.cancel).start()

@@ -50,7 +50,7 @@ def received(data):
         return protocol.receive(end.fileno())
 
 
-def test_a_frame_is_received_whole():
+def test_frame_is_received_whole():
     """Receiving a frame waits until it is complete."""
     assert received(protocol.encode(code="x" * 30_000)) == {"code": "x" * 30_000}
 

@@ -56,7 +56,7 @@ def test_program_with_endless_output_is_ended():
     assert len(output) < 1200
 
 
-def test_a_program_with_many_processes_is_ended():
+def test_program_with_many_processes_is_ended():
     """A program that starts too many processes is ended with all of them."""
     stop, _, _ = attended("for n in 1 2 3 4 5 6 7 8; do sleep 60 & done; wait", processes=4, timeout_seconds=20)
     assert stop.word == "processes"
@@ -69,7 +69,7 @@ def test_memory_limit_applies_to_the_process_tree():
     assert "MB" in stop.sentence
 
 
-def test_a_program_can_be_cancelled():
+def test_program_can_be_cancelled():
     """A program ends soon after another thread cancels it."""
     cancellation = Cancellation()
     threading.Timer(0.2, cancellation.cancel).start()

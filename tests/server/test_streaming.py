@@ -79,7 +79,7 @@ def test_any_iterator_can_be_delivered():
     asyncio.run(main())
 
 
-def test_a_client_that_reads_late_receives_all_chunks():
+def test_client_that_reads_late_receives_all_chunks():
     """A client that reads late receives all chunks and the end."""
 
     async def main():
@@ -100,7 +100,7 @@ def test_a_client_that_reads_late_receives_all_chunks():
     asyncio.run(main())
 
 
-def test_a_heartbeat_is_sent_while_idle():
+def test_heartbeat_is_sent_while_idle():
     """A heartbeat is sent while there are no chunks."""
 
     async def main():
@@ -116,7 +116,7 @@ def test_a_heartbeat_is_sent_while_idle():
     asyncio.run(main())
 
 
-def test_an_exception_in_a_stream_is_raised():
+def test_exception_in_a_stream_is_raised():
     """An exception among the chunks ends the reply and is raised."""
 
     async def main():
@@ -132,7 +132,7 @@ def test_an_exception_in_a_stream_is_raised():
     asyncio.run(main())
 
 
-def test_a_disconnect_cancels_the_work():
+def test_disconnect_cancels_the_work():
     """A disconnect cancels the work, closes its resources and raises ClientDisconnected."""
 
     async def main():
@@ -181,7 +181,7 @@ def test_other_client_messages_are_ignored():
     asyncio.run(main())
 
 
-def test_a_closed_socket_is_a_disconnect():
+def test_closed_socket_is_a_disconnect():
     """A socket that is closed during a send counts as a disconnect."""
 
     async def main():

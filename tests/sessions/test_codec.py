@@ -260,7 +260,7 @@ def test_message_of_another_role_is_rejected():
 
 
 @pytest.mark.parametrize("line", ["", "[]", "{", b"\xff\xfe{", '"text"'])
-def test_a_line_is_one_object(line):
+def test_line_is_one_object(line):
     """A line that is not a single JSON object raises an error."""
     with pytest.raises(SessionError, match="damaged"):
         from_line(line)

@@ -71,7 +71,7 @@ def test_old_results_are_shortened_first() -> None:
     assert fitted.tokens == Estimates().total(fitted.messages) <= 6_000
 
 
-def test_a_shortened_result_names_its_handle() -> None:
+def test_shortened_result_names_its_handle() -> None:
     """If the model has read_more, a shortened result says how to read all of it."""
     fitted = fit(conversation(10), 6_000, with_handles=True)
     first = next(message for message in fitted.messages if isinstance(message, ToolMessage))

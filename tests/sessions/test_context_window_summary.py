@@ -32,7 +32,7 @@ def test_older_half_is_summarised() -> None:
     assert isinstance(rest[0], UserMessage)
 
 
-def test_the_beginning_of_a_long_run_is_summarised() -> None:
+def test_beginning_of_a_long_run_is_summarised() -> None:
     """Within one long exchange, old iterations are summarised and the prompt is kept."""
     work = [message for number in range(20) for message in exchange(number)[1:3]]
     prompt = UserMessage("Find it")

@@ -54,7 +54,7 @@ def test_cut_out_of_range_is_rejected(at):
         first(MESSAGES, at)
 
 
-def test_an_export_is_lines_of_json(tmp_path):
+def test_export_is_lines_of_json(tmp_path):
     """An export has one line for the session and one for each entry, and is readable by its owner only."""
     write_export(tmp_path / "trip.jsonl", "Hà Nội", ENTRIES)
     lines = (tmp_path / "trip.jsonl").read_text("utf-8").splitlines()
@@ -131,7 +131,7 @@ def test_messages_become_a_finished_run():
     assert given.run == ended.run
 
 
-def test_a_new_conversation_is_named_after_its_prompt():
+def test_new_conversation_is_named_after_its_prompt():
     """The name has the first words of the prompt, no secret, and a suffix that makes it unique."""
     assert new_name("What is 17% of 2,400? I ask").startswith("what-is-17-of-")
     assert new_name("same") != new_name("same")

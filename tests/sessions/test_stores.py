@@ -109,7 +109,7 @@ def test_sessions_are_listed(store):
     assert (second.name, second.runs, second.entries, second.began, second.changed) == ("old", 2, 3, 1.0, 5.0)
 
 
-def test_a_session_is_renamed(store):
+def test_session_is_renamed(store):
     """A renamed session keeps its entries, and its old name is free."""
     store.append("trip", [entry()])
     store.rename("trip", "Reise")
@@ -127,7 +127,7 @@ def test_rename_needs_a_session_and_a_free_name(store):
         store.rename("trip", "other")
 
 
-def test_a_session_is_deleted(store):
+def test_session_is_deleted(store):
     """A deleted session is gone, and the others are not."""
     store.append("trip", [entry()])
     store.append("other", [entry()])
@@ -150,7 +150,7 @@ def test_recreated_session_is_read_in_full(store):
     assert behind[0] != position[0]
 
 
-def test_a_run_has_one_holder(store):
+def test_run_has_one_holder(store):
     """A held run cannot be held again until it is released; other runs are unaffected."""
     release = store.hold("trip", "run-1")
     assert store.is_held("trip", "run-1")
@@ -216,7 +216,7 @@ def test_readers_receive_every_entry(store):
     assert len(seen) == 60
 
 
-def test_a_closed_store_opens_again(store):
+def test_closed_store_opens_again(store):
     """A closed store is reopened when it is used."""
     store.append("trip", [entry()])
     store.close()
@@ -224,7 +224,7 @@ def test_a_closed_store_opens_again(store):
     assert store.read("trip")[0] == [entry()]
 
 
-def test_a_pickled_store_has_the_same_sessions(store):
+def test_pickled_store_has_the_same_sessions(store):
     """A pickled store has the sessions of the original."""
     store.append("trip", [entry()])
     copy = pickle.loads(pickle.dumps(store))

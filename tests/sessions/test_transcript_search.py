@@ -28,7 +28,7 @@ def test_title_is_the_first_prompt_of_an_unnamed_session():
     assert title_of("where-to-go-0a1b", []) == "where-to-go-0a1b"
 
 
-def test_a_search_finds_prompts_answers_and_calls(place):
+def test_search_finds_prompts_answers_and_calls(place):
     """All words must occur, in any case and place; the newest sessions come first, up to a maximum."""
     for number, answer in enumerate(("It is 42.", "It is much.")):
         session = Session.open(place, f"s{number}")

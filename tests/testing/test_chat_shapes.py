@@ -86,7 +86,7 @@ def test_usage_is_in_the_last_chunk():
     assert last["usage"] == completion(_answer(_LINES["all usage"]), asked, 1)["usage"]
 
 
-def test_a_server_may_report_no_usage():
+def test_server_may_report_no_usage():
     """`say(..., usage=None)` reports no usage, whether it was requested or not."""
     answer, asked = _answer(_LINES["no usage"]), _request(stream_options={"include_usage": True})
     assert "usage" not in completion(answer, asked, 1)

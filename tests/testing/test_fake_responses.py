@@ -12,7 +12,7 @@ def _read(data):
     return read_request(io.BytesIO(data))
 
 
-def test_a_request_is_recorded_in_full():
+def test_request_is_recorded_in_full():
     """Method, path, query, headers and JSON body are recorded, header names in lower case."""
     body = b'{"model": "gpt"}'
     request = _read(b"POST /v1/a%20b?x=1&y= HTTP/1.1\r\nAPI-Key: secret\r\nContent-Length: 16\r\n\r\n" + body + b"GET")

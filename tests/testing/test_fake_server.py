@@ -75,7 +75,7 @@ def _ask_in_vain(ask, server, *, times, said):
             ask(client)
 
 
-def _said(answer):
+def _content(answer):
     """Return the text, and the ID, name and arguments of each call, for either protocol."""
     if answer.object == "response":
         calls = [item for item in answer.output if item.type == "function_call"]
@@ -89,7 +89,7 @@ def _said(answer):
 def test_openai_client_parses_every_line(ask):
     """The same lines are served over both protocols, complete and streamed."""
     with FakeServer(_LONG_ANSWER, call("clock"), "It is 4.", "") as server, _client(server) as client:
-        answers = [_said(ask(client)) for _ in range(4)]
+        answers = [_content(ask(client)) for _ in range(4)]
     calculator = ("call_1_1", "calculator", '{"expression": "2+2"}')
     assert answers == [
         ("Let me compute.", [calculator, ("call_1_2", "clock", "{}")]),
@@ -156,7 +156,7 @@ def test_azure_deployments_are_served():
 def test_azure_v1_path_is_served():
     """Azure's v1 style is served at another base URL."""
     with FakeServer("Hi", "Ho") as server, openai.OpenAI(base_url=f"{server.origin}/openai/v1/", api_key="k") as client:
-        assert [_said(_chat(client))[0], _said(_respond(client))[0]] == ["Hi", "Ho"]
+        assert [_content(_chat(client))[0], _content(_respond(client))[0]] == ["Hi", "Ho"]
 
 
 @every_way
@@ -185,14 +185,14 @@ def test_reasoning_items_can_be_sent_back():
     assert server.requests[1].json["input"] == sent
 
 
-def test_a_refusal_reaches_the_client():
+def test_refusal_reaches_the_client():
     """A refusal is returned in the field that the protocol defines."""
     with FakeServer(refuse("I cannot."), refuse("Nor can I.")) as server, _client(server) as client:
         assert _chat(client).choices[0].message.refusal == "I cannot."
         assert _respond(client).output[0].content[0].refusal == "Nor can I."
 
 
-def test_the_content_filter_reaches_the_client():
+def test_content_filter_reaches_the_client():
     """An answer that a content filter stopped has that finish reason."""
     with FakeServer(filtered("Once"), filtered()) as server, _client(server) as client:
         assert _chat(client).choices[0].finish_reason == "content_filter"
@@ -227,7 +227,7 @@ def test_client_retries_after_an_error(ask):
         FakeServer(fail(500, headers={"Retry-After-Ms": "1"}), "Hi") as server,
         _client(server, max_retries=1) as client,
     ):
-        assert _said(ask(client))[0] == "Hi"
+        assert _content(ask(client))[0] == "Hi"
     assert len(server.requests) == 2
 
 
@@ -266,7 +266,7 @@ def test_stream_can_be_truncated():
     """A truncated stream ends without a finish reason, and the connection stays usable."""
     with FakeServer(cut("one two three", after=2), "Hi") as server, _client(server) as client:
         chunks = list(_chat(client, stream=True))
-        assert _said(_chat(client))[0] == "Hi"
+        assert _content(_chat(client))[0] == "Hi"
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "one two "
     assert {chunk.choices[0].finish_reason for chunk in chunks} == {None}
 
@@ -332,7 +332,7 @@ def test_function_returns_a_line_for_the_request():
         return slow(f"{request.model} heard {request.json['messages'][-1]['content']}")
 
     with FakeServer(echo, lambda _: fail(404)) as server, _client(server) as client:
-        assert _said(_chat(client))[0] == "gpt heard Hi"
+        assert _content(_chat(client))[0] == "gpt heard Hi"
         with pytest.raises(openai.NotFoundError):
             _chat(client)
 
@@ -390,7 +390,7 @@ def test_unknown_path_uses_no_line():
     with FakeServer("Hi") as server, _client(server) as client:
         with pytest.raises(openai.NotFoundError, match="Unknown request URL: GET /v1/models"):
             client.models.list()
-        assert _said(_chat(client))[0] == "Hi"
+        assert _content(_chat(client))[0] == "Hi"
     assert [asked.method for asked in server.requests] == ["GET", "POST"]
 
 
@@ -427,7 +427,7 @@ def test_server_can_be_restarted():
     for expected in ("Hi", "Ho"):
         server.start()
         with _client(server) as client:
-            assert _said(_chat(client))[0] == expected
+            assert _content(_chat(client))[0] == expected
         server.close()
     server.done()
 
@@ -467,11 +467,11 @@ def test_connection_is_reused():
 def test_threads_share_the_script():
     """Clients in several threads share the script."""
     with FakeServer(*map(str, range(40))) as server, _client(server) as client, ThreadPoolExecutor(8) as pool:
-        said = list(pool.map(lambda _: _said(_chat(client))[0], range(40)))
+        said = list(pool.map(lambda _: _content(_chat(client))[0], range(40)))
     assert sorted(said, key=int) == [str(number) for number in range(40)]
 
 
-def test_a_repeated_line_need_not_be_requested():
+def test_repeated_line_need_not_be_requested():
     """A server that repeats its last line accepts any number of requests, including none."""
     with FakeServer("Hi!", repeat=True) as server:
         assert server.requests == []

@@ -35,7 +35,7 @@ def test_json_answer_has_a_length():
     assert delivery.ends_well
 
 
-def test_a_chat_stream_ends_with_done():
+def test_chat_stream_ends_with_done():
     """A Chat Completions stream is sent in chunks, has no event names and ends with [DONE]."""
     head, *chunks = _deliver("Hi", _request(stream=True)).pieces
     assert b"Transfer-Encoding: chunked" in head
@@ -44,7 +44,7 @@ def test_a_chat_stream_ends_with_done():
     assert chunks[-2:] == [b"e\r\ndata: [DONE]\n\n\r\n", b"0\r\n\r\n"]
 
 
-def test_a_responses_stream_names_its_events():
+def test_responses_stream_names_its_events():
     """A Responses stream names each event and ends with the last of them."""
     _, *chunks, end = _deliver("Hi", _request(_RESPONSES, stream=True)).pieces
     lines = [chunk.split(b"\r\n")[1].split(b"\n") for chunk in chunks]
@@ -69,7 +69,7 @@ def test_stream_is_truncated_after_some_deltas(path, after, said):
 
 
 @both_protocols
-def test_a_stream_without_deltas_is_cut_after_its_first_event(path):
+def test_stream_without_deltas_is_cut_after_its_first_event(path):
     """A stream without deltas is truncated after its first event."""
     assert len(_deliver(cut(filtered()), _request(path, stream=True)).pieces) == 3
 
@@ -100,7 +100,7 @@ def test_dropped_json_answer_is_incomplete():
     assert not dropped.ends_well
 
 
-def test_a_silent_drop_sends_nothing():
+def test_silent_drop_sends_nothing():
     """`drop()` sends nothing, not even a status line."""
     delivery = _deliver(slow(drop(), before_seconds=2), _request())
     assert (delivery.pieces, delivery.delay_seconds, delivery.ends_well) == ((), 2, False)

@@ -14,7 +14,7 @@ LINES = {
 
 
 @pytest.mark.for_each(("reason", "line"), LINES.items())
-def test_a_stream_has_the_parts_of_the_whole_answer(reason, line):
+def test_stream_has_the_parts_of_the_whole_answer(reason, line):
     """The parts of all chunks are those of the complete answer, and only the last one has the finish reason."""
     answer, request = reply_of(line).content, RecordedRequest("POST", "/models/gemini:generateContent")
     (whole,) = gemini_body(answer, request, 1)["candidates"]

@@ -154,7 +154,7 @@ def test_empty_script_raises_on_the_first_request():
         _script().take("x")
 
 
-def test_a_long_script_is_shown_in_part():
+def test_long_script_is_shown_in_part():
     """An error shows at most ten lines of a script and counts the rest."""
     script = Script([f"line {number}" for number in range(30)], str)
     with pytest.raises(ScriptError, match=r"10\. 'line 9'\n  … and 20 more$"):

@@ -169,7 +169,7 @@ def test_hung_function_does_not_block_the_exit_of_the_interpreter() -> None:
     assert (done.stdout, done.stderr, done.returncode) == ("ToolTimeout\n", "", 0)
 
 
-def test_an_async_function_is_cancelled_at_its_timeout() -> None:
+def test_async_function_is_cancelled_at_its_timeout() -> None:
     """A coroutine is cancelled at its timeout and can clean up."""
     seen: list[str] = []
 
@@ -276,7 +276,7 @@ def test_concurrent_threads_share_one_background_loop() -> None:
     assert (done.stdout, done.stderr) == ("16 1\n", "")
 
 
-def test_an_async_function_can_be_called_inside_a_running_loop() -> None:
+def test_async_function_can_be_called_inside_a_running_loop() -> None:
     """Sync code inside a running event loop can call an async function."""
 
     async def notebook() -> int:
@@ -296,7 +296,7 @@ def test_nested_async_tools_do_not_deadlock() -> None:
     assert execution.call(partial(nested, 3), LONG, is_async=True) == 4
 
 
-def test_a_function_that_returns_an_awaitable_is_awaited() -> None:
+def test_function_that_returns_an_awaitable_is_awaited() -> None:
     """A plain function that returns a coroutine returns the value of the coroutine."""
     assert execution.call(_handed_out, LONG) == 1
     assert execution.call(_handed_out, None) == 1
@@ -313,7 +313,7 @@ def test_sync_functions_run_concurrently() -> None:
     assert sorted(asyncio.run(all_at_once())) == list(range(24))
 
 
-def test_a_sync_function_does_not_block_the_event_loop() -> None:
+def test_sync_function_does_not_block_the_event_loop() -> None:
     """The event loop keeps running while a sync function runs."""
     ticked = threading.Event()
 
@@ -399,7 +399,7 @@ def test_forked_child_starts_a_new_background_loop() -> None:
         assert pool.apply_async(execution.call, (_one, LONG), {"is_async": True}).get(LONG) == 1
 
 
-def test_an_async_client_bound_to_its_loop_works_across_calls() -> None:
+def test_async_client_bound_to_its_loop_works_across_calls() -> None:
     """A queue made in one call can be used in the next: both ran on the same loop."""
 
     async def make() -> asyncio.Queue[int]:

@@ -155,7 +155,7 @@ def test_unresolved_reference_is_rejected(around: Any) -> None:
         (None, "null"),
     ],
 )
-def test_the_type_of_a_value_is_known(value: object, kind: str) -> None:
+def test_type_of_a_value_is_known(value: object, kind: str) -> None:
     """Each JSON value has one type: a whole number is an integer, and a boolean is not a number."""
     assert kind_of(value) == kind
 

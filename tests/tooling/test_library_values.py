@@ -110,7 +110,7 @@ def test_functions_that_dispatch_by_type(function, arguments, content):
     assert tool.invoke(arguments).content == content
 
 
-def test_an_empty_list_of_arguments():
+def test_empty_list_of_arguments():
     """An empty list means no arguments for a tool without parameters, and fails for any other tool."""
     assert Tool(lambda: "now", "now", "Now.").invoke("[]").content == "now"
     assert Tool.from_schema("now", "Now.", {}, lambda: "now").invoke("[]").content == "now"
@@ -129,7 +129,7 @@ def stray_in_thread():
 
 @pytest.mark.parametrize("function", [stray, stray_in_thread])
 @pytest.mark.parametrize("seconds", [None, 10.0])
-def test_a_stray_cancellation_is_a_failed_call(function, seconds):
+def test_stray_cancellation_is_a_failed_call(function, seconds):
     """A CancelledError from inside a tool fails the call, blocking and awaited, with and without a time limit."""
     tool = Tool(function, timeout_seconds=seconds)
     for result in (tool.invoke(), asyncio.run(tool.ainvoke())):
@@ -138,7 +138,7 @@ def test_a_stray_cancellation_is_a_failed_call(function, seconds):
 
 
 @pytest.mark.parametrize("seconds", [None, 10.0])
-def test_a_requested_cancellation_cancels(seconds):
+def test_requested_cancellation_cancels(seconds):
     """If the task itself is cancelled, the call is cancelled, too."""
 
     async def main():

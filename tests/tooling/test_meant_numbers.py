@@ -56,7 +56,7 @@ def test_grouped_digits_of_an_integer() -> None:
         ("x", None),
     ],
 )
-def test_an_integer_is_exact(written: str, exact: int | None) -> None:
+def test_integer_is_exact(written: str, exact: int | None) -> None:
     """An integer is converted without loss of digits, and short strings never expand to hundreds."""
     assert whole(written) == exact
 

@@ -138,7 +138,7 @@ def test_too_long_number_stops_parsing():
 @pytest.mark.parametrize(
     "text", ['{"a": "' + 100_000 * r"\"{" + '"}', "[" + "1," * 100_000 + "1]", "{ " * 100_000, '{"a":' + " " * 200_000]
 )
-def test_a_long_text_in_single_characters(text):
+def test_long_text_in_single_characters(text):
     """Hundreds of thousands of single characters are parsed in linear time."""
     growing = GrowingJSON()
     for character in text:

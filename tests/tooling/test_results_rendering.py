@@ -30,11 +30,11 @@ from agentkit.tooling.results import cut_text, is_long, naming_handle, rendered
 ROOM = 50_000
 
 
-def told(value: Any) -> Any:
+def parsed_rendering(value: Any) -> Any:
     """Render a value and parse the JSON text, which must be valid and complete."""
     text, was_cut, _ = rendered(value, ROOM)
     assert not was_cut
-    return json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is no JSON"))
+    return json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is not JSON"))
 
 
 class Color(enum.Enum):
@@ -218,7 +218,7 @@ class Squares(collections.abc.Mapping[int, int]):
 )
 def test_every_value_becomes_valid_json(value: Any, expected: Any) -> None:
     """Any return value is rendered as valid JSON without NaN, Infinity or lone surrogates."""
-    found = told(value)
+    found = parsed_rendering(value)
     assert expected(found) if callable(expected) else found == expected
 
 
@@ -246,12 +246,12 @@ def test_recursive_value_is_marked() -> None:
     """A reference from a value to itself is replaced by a note."""
     loop: dict[str, Any] = {"x": 1}
     loop["me"] = loop
-    assert told(loop) == {"x": 1, "me": "(this value contains itself)"}
+    assert parsed_rendering(loop) == {"x": 1, "me": "(this value contains itself)"}
     node = Node("a")
     node.next = node
-    assert told(node)["next"] == "(this value contains itself)"
+    assert parsed_rendering(node)["next"] == "(this value contains itself)"
     shared = [1]
-    assert told([shared, shared]) == [[1], [1]]
+    assert parsed_rendering([shared, shared]) == [[1], [1]]
 
 
 def test_deeply_nested_value_is_truncated() -> None:
@@ -489,10 +489,10 @@ def test_value_with_too_many_entries_is_truncated(value: Any) -> None:
 @pytest.mark.parametrize("url", ["https://a.example/x.png?k=SECRET", "http://me:SECRET@a.example/x.png"])
 def test_image_with_a_secret_in_its_url_is_omitted(url: str) -> None:
     """An image whose URL contains a secret is not sent."""
-    told, _, images = rendered([Image(url), Image("https://a.example/x.png")], 500, clean=hiding)
+    parsed_rendering, _, images = rendered([Image(url), Image("https://a.example/x.png")], 500, clean=hiding)
     assert [image.url for image in images] == ["https://a.example/x.png"]
-    assert "its URL contains a secret" in told
-    assert "SECRET" not in told
+    assert "its URL contains a secret" in parsed_rendering
+    assert "SECRET" not in parsed_rendering
 
 
 def hiding(text: str) -> str:

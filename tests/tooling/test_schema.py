@@ -139,7 +139,7 @@ def check(hint: Any, given: Any) -> Any:
     return parameters(hint).check({"value": given})["value"]
 
 
-def told(found: FunctionParameters, arguments: Any) -> str:
+def error_of(found: FunctionParameters, arguments: Any) -> str:
     """Return the error message for invalid arguments."""
     with pytest.raises(BadArguments) as caught:
         found.check(arguments)
@@ -208,7 +208,7 @@ def told(found: FunctionParameters, arguments: Any) -> str:
         (Person, {"name": "An", "born": None}, Person(name="An")),
     ],
 )
-def test_a_function_receives_real_python_values(hint: Any, given: Any, value: Any) -> None:
+def test_function_receives_real_python_values(hint: Any, given: Any, value: Any) -> None:
     """Arguments are converted to the annotated Python types, and common mistakes are corrected."""
     found = check(hint, given)
     assert (found, type(found)) == (value, type(value))
@@ -343,7 +343,7 @@ def test_defaults_of_fields() -> None:
         assert found.check({"value": None}) == {"value": 3}
     found = parameters(list[int], Field(default_factory=lambda: [1]))
     assert found.check({}) == {"value": [1]}
-    assert "is missing" in told(parameters(int, Field(description="required")), {})
+    assert "is missing" in error_of(parameters(int, Field(description="required")), {})
 
 
 @pytest.mark.parametrize("hint", [int, Annotated[int, Field()], Color, list[Point]])
@@ -351,7 +351,7 @@ def test_null_of_an_optional_parameter_is_its_default(hint: Any) -> None:
     """A null for an optional parameter is replaced by its default."""
     found = parameters(hint, "the default")
     assert found.check({"value": None}) == {"value": "the default"}
-    assert "got null" in told(parameters(hint), {"value": None})
+    assert "got null" in error_of(parameters(hint), {"value": None})
 
 
 def test_null_for_a_nullable_parameter() -> None:
@@ -367,7 +367,7 @@ def test_aliases_are_accepted() -> None:
     assert list(found.json_schema["properties"]) == ["value"]
     for given in ({"value": "x"}, {"file_path": "x"}, {"paths": ["x"]}):
         assert found.check(given) == {"value": "x"}
-    assert told(found, {}) == "Argument 'value' is missing; it should be text."
+    assert error_of(found, {}) == "Argument 'value' is missing; it should be text."
     assert parameters(hint, "d").check({"file_path": None}) == {"value": "d"}
     renamed = parameters(Annotated[int, Field(alias="class")])
     assert list(renamed.json_schema["properties"]) == ["class"]
@@ -486,40 +486,40 @@ def test_local_types_can_refer_to_one_another() -> None:
 )
 def test_error_names_the_argument_and_the_expected_type(hint: Any, given: Any, sentence: str) -> None:
     """The error names the invalid argument, the expected type and the given value in one sentence."""
-    assert told(parameters(hint), {"value": given}) == sentence
+    assert error_of(parameters(hint), {"value": given}) == sentence
 
 
 def test_missing_argument_is_reported_with_its_type() -> None:
     """The error names a missing required argument and its type."""
-    assert told(parameters(list[Point]), {}) == "Argument 'value' is missing; it should be a list."
-    assert told(parameters(Point), {}) == "Argument 'value' is missing; it should be an object."
-    assert told(parameters(Tree), {}) == "Argument 'value' is missing; it should be an object."
-    assert told(parameters(int), "") == "Argument 'value' is missing; it should be a whole number."
+    assert error_of(parameters(list[Point]), {}) == "Argument 'value' is missing; it should be a list."
+    assert error_of(parameters(Point), {}) == "Argument 'value' is missing; it should be an object."
+    assert error_of(parameters(Tree), {}) == "Argument 'value' is missing; it should be an object."
+    assert error_of(parameters(int), "") == "Argument 'value' is missing; it should be a whole number."
 
 
 @pytest.mark.parametrize("hint", [int, Point])
 def test_unknown_argument_error_lists_the_parameters(hint: Any) -> None:
     """The error for an unknown argument names it and lists the parameters."""
     sentence = "demo has no parameter 'valeu'; its parameters are value."
-    assert sentence in told(parameters(hint), {"valeu": 1})
+    assert sentence in error_of(parameters(hint), {"valeu": 1})
 
 
 def test_errors_are_bounded() -> None:
     """The error message is short, regardless of the size and number of invalid arguments."""
     wrong = {"value": [{"x": "y" * 10_000} for _ in range(1_000)], **{f"extra{n}": n for n in range(1_000)}}
-    assert len(told(parameters(list[Point]), wrong)) <= 1_000
+    assert len(error_of(parameters(list[Point]), wrong)) <= 1_000
 
 
 @pytest.mark.parametrize(
     "hint", [Iterable[int], typing.Iterable[int], Iterable[int] | None, Annotated[Iterable[int], Field(min_length=1)]]
 )
-def test_an_iterable_is_a_list(hint: Any) -> None:
+def test_iterable_is_a_list(hint: Any) -> None:
     """An iterable parameter receives a list whose entries are validated."""
     assert parameters(hint).check({"value": ["1", 2]}) == {"value": [1, 2]}
-    assert "should be a valid integer" in told(parameters(hint), {"value": [1, "x"]})
+    assert "should be a valid integer" in error_of(parameters(hint), {"value": [1, "x"]})
 
 
-def test_a_bare_iterable_is_a_list_of_anything() -> None:
+def test_bare_iterable_is_a_list_of_anything() -> None:
     """An iterable without an entry type receives a list with any entries."""
     assert parameters(dict[str, Iterable]).check({"value": {"a": [1, "x"]}}) == {"value": {"a": [1, "x"]}}
 

@@ -71,6 +71,6 @@ def test_multiples_of_huge_numbers():
     assert not is_multiple(10, 3)
 
 
-def test_a_pattern_takes_linear_time():
+def test_pattern_takes_linear_time():
     """A pattern with nested repetitions is matched against a long string in linear time."""
     assert not matches("^(a+)+$", "a" * 50_000 + "b")

@@ -342,7 +342,7 @@ def test_judge_cannot_change_nested_arguments() -> None:
     assert Tool(total, judge=greedy).invoke({"numbers": [1, 2]}).value == 3
 
 
-def test_a_judge_may_read_an_iterable() -> None:
+def test_judge_may_read_an_iterable() -> None:
     """The function gets the items of an iterable that its judge has read, and both get them checked."""
 
     def total(numbers: Iterable[int]) -> int:
@@ -673,7 +673,7 @@ def test_any_parameter_name_is_supported(echo: Any, *, rich: bool) -> None:
     assert made.judge(given) == ALLOW
 
 
-def test_a_direct_call_costs_microseconds() -> None:
+def test_direct_call_costs_microseconds() -> None:
     """Calling a tool directly takes only microseconds longer than its function."""
     calls = 20_000
     started = time.process_time()

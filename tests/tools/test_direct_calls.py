@@ -88,7 +88,7 @@ def test_undoable_deletion_needs_confirmation_outside_a_run(folder):
     assert decision.rule == "shell.undoable"
     assert shell_tool.invoke(command).status == "denied"
     assert (folder / "build" / "app.o").exists()
-    assert not records(), "asking what can be restored leaves no record"
+    assert not records(), "judging a deletion leaves no record"
     assert in_run.run(*in_run.decide(command)).ok
     assert not (folder / "build").exists()
 

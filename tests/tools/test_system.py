@@ -93,7 +93,7 @@ def test_long_output_is_reported_as_truncated(tmp_path):
     assert (result["status"], result["truncated"], result["return_code"]) == ("truncated", True, 0)
 
 
-def test_a_denied_command_is_not_run(shell, tmp_path):
+def test_denied_command_is_not_run(shell, tmp_path):
     """A denied command does not run, for any caller."""
     told = shell(command="rm -rf /")
     assert (told["command"], told["status"], told["decision"]["verdict"]) == ("rm -rf /", "denied", "deny")
@@ -442,7 +442,7 @@ def test_file_name_that_looks_like_an_option_needs_approval(tmp_path, name):
     decision = judge({"command": "sed -n 1p *.py"})
     assert (decision.allowed, decision.rule) == (False, "shell.option")
     assert name in decision.reason
-    assert judge({"command": "sed -n 1p -- *.py; wc -l *.py"}).allowed, "no option can stand there"
+    assert judge({"command": "sed -n 1p -- *.py; wc -l *.py"}).allowed, "an option is not possible there"
 
 
 def test_command_in_a_dry_run_changes_nothing(tmp_path):

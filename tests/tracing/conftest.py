@@ -116,10 +116,10 @@ class Kept:
 
 
 @pytest.fixture
-def kept():
+def sdk():
     """An OpenTelemetry SDK that stores spans and metrics in memory."""
     pytest.importorskip("opentelemetry.sdk", reason="opentelemetry-sdk is not installed")
-    kept = Kept()
-    yield kept
-    kept.tracers.shutdown()
-    kept.meters.shutdown()
+    sdk = Kept()
+    yield sdk
+    sdk.tracers.shutdown()
+    sdk.meters.shutdown()

@@ -102,7 +102,7 @@ def test_pipe_with_a_reader_raises(tmp_path):
         os.close(reader)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the owner")
 def test_file_of_another_user_raises(tmp_path):
     """A file that belongs to another user raises an error."""
     path = tmp_path / "trace.jsonl"

@@ -134,7 +134,7 @@ def test_special_file_is_rejected(kind, root, tmp_path):
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(place))
     if not place.exists():
-        pytest.skip("devices cannot be made here")
+        pytest.skip("devices cannot be created here")
     for access in (root.read, lambda path: root.write(path, b"x")):
         with pytest.raises(ToolError, match=r"not a file"):
             access("s")
@@ -170,7 +170,7 @@ def test_new_file_has_the_usual_permissions(root, tmp_path):
     assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o600
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the owner")
 def test_owner_is_preserved(root, tmp_path):
     """A file that is replaced keeps its owner."""
     (tmp_path / "a").write_text("a")

@@ -272,7 +272,7 @@ def test_pickled_workspace_is_the_same_folder(tmp_path):
     assert (other.folder, workspace.read("a.txt").lines.content) == (workspace.folder, "Hello.")
 
 
-def test_a_workspace_is_one_folder_or_the_current_one(tmp_path, monkeypatch):
+def test_workspace_is_one_folder_or_the_current_one(tmp_path, monkeypatch):
     """`is_fixed` is true for a workspace with a folder, and false for one that uses the current folder."""
     monkeypatch.chdir(tmp_path)
     assert Workspace(tmp_path).is_fixed

@@ -39,8 +39,12 @@ class Typist:
         """Wait for a text after the previously awaited one; return the output up to and including it."""
         deadline = time.monotonic() + SECONDS
         while (at := self.shown.find(text, self._read_up_to)) < 0:
-            assert time.monotonic() < deadline, f"{text!r} did not come; this did: {self.shown[self._read_up_to :]!r}"
-            assert self._read(), f"It ended before {text!r} came; this did: {self.shown[self._read_up_to :]!r}"
+            assert time.monotonic() < deadline, (
+                f"{text!r} was not written; the output is {self.shown[self._read_up_to :]!r}"
+            )
+            assert self._read(), (
+                f"The process ended before {text!r} was written; the output is {self.shown[self._read_up_to :]!r}"
+            )
         before, self._read_up_to = self._read_up_to, at + len(text)
         return self.shown[before : self._read_up_to]
 

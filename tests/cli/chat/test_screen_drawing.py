@@ -28,9 +28,9 @@ class Emulated:
 
     def _obey(self, piece, count):
         if count:
-            assert int(count) < self.rows, "It cannot go up into what was scrolled away."
+            assert int(count) < self.rows, "The cursor moved above the screen."
             self.row -= int(count)
-            assert self.row >= 0, "It went up too far."
+            assert self.row >= 0, "The cursor moved up too far."
         elif piece == "\x1b[K":
             self.lines[self.row] = self.lines[self.row][: self.column]
         elif piece == "\x1b[J":

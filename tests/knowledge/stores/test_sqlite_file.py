@@ -58,7 +58,7 @@ def test_newer_schema_is_rejected(knowledge, database):
         knowledge.search("words")
 
 
-def test_a_damaged_file_is_an_error(knowledge, database):
+def test_damaged_file_is_an_error(knowledge, database):
     """A damaged file raises an error that suggests what to do."""
     for number in range(40):
         knowledge.add_text(f"words {number} " * 50, f"text{number}")
@@ -91,7 +91,7 @@ assert knowledge.add_text("more room", "more").added
 """
 
 
-def test_a_full_disk_stores_no_partial_document(database):
+def test_full_disk_stores_no_partial_document(database):
     """A full disk raises an error without storing part of a document."""
     command = [sys.executable, "-c", FILLING, str(database)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
@@ -143,7 +143,7 @@ def test_threads_share_a_file(knowledge):
     assert len(knowledge.documents) == 30
 
 
-def test_a_file_that_stays_locked_is_an_error(database):
+def test_file_that_stays_locked_is_an_error(database):
     """A file that stays locked raises a KnowledgeError after the timeout."""
     file = KnowledgeFile(str(database), wait_seconds=0.05)
     with file.using() as connection:
@@ -156,7 +156,7 @@ def test_a_file_that_stays_locked_is_an_error(database):
 
 
 @pytest.mark.parametrize("ending", ["ROLLBACK", "SELECT 1"])
-def test_a_failed_transaction_is_rolled_back(database, ending):
+def test_failed_transaction_is_rolled_back(database, ending):
     """An error rolls back the transaction, even if the statement itself ended it."""
     file = KnowledgeFile(str(database))
 
@@ -171,7 +171,7 @@ def test_a_failed_transaction_is_rolled_back(database, ending):
 
 
 @pytest.mark.parametrize("lock", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
-def test_a_file_locked_while_it_is_created_is_an_error(database, lock):
+def test_file_locked_while_it_is_created_is_an_error(database, lock):
     """A file that stays locked while it is created raises a KnowledgeError."""
     database.parent.mkdir()
     with closing(sqlite3.connect(database, isolation_level=None)) as other:

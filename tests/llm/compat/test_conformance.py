@@ -678,7 +678,7 @@ def table(outcomes):
     return "\n".join([BEGIN, *lines, END])
 
 
-def test_the_matrix_is_in_the_documentation(outcomes):
+def test_matrix_is_in_the_documentation(outcomes):
     """The matrix in docs/models.md is the one that these tests measure; `make matrix` writes it."""
     measured = table({receiver: outcomes.get(receiver) or cells(receiver) for receiver in get_args(Receiver)})
     documented = DOCUMENTATION.read_text(encoding="utf-8")
@@ -714,7 +714,7 @@ WALKED = [*function(str), *tool({"größe": {"type": "integer", "enum": [1, 2]}}
 
 
 @pytest.mark.for_each("seed", range(SEEDS))
-def test_a_conversation_moves_through_all_receivers(seed):
+def test_conversation_moves_through_all_receivers(seed):
     """A conversation of ten turns moves through all receivers in random order, and each accepts it."""
     chance = random.Random(seed)
     order = [*RECEIVERS, *chance.choices([*RECEIVERS], k=10)]

@@ -355,7 +355,7 @@ def test_only_the_refused_schema_loses_strict_mode():
     assert [tool["strict"] for tool in server.requests[1].json["tools"]] == [False, True]
 
 
-def test_a_typed_answer_loses_strict_mode():
+def test_typed_answer_loses_strict_mode():
     """An output schema that strict mode rejects is sent without it."""
     refusal = fail(400, "Invalid schema for response_format 'dict_of_str_and_int'", code="invalid_json_schema")
     with FakeServer(refusal, '{"a": 1}') as server:

@@ -57,7 +57,7 @@ class SilentServer:
 
 @pytest.mark.for_each("way", ["run", "stream"])
 @pytest.mark.for_each("answers", [(), (HEAD,), (HEAD + CHUNK,), (WHOLE,)], ids=["silent", "head", "piece", "reused"])
-def test_a_time_limit_closes_the_connection(way, answers):
+def test_time_limit_closes_the_connection(way, answers):
     """A run that reaches its time limit closes its connection, also in the middle of a response."""
     server = SilentServer(*answers)
     llm = LLM(base_url=server.base_url, model="m")
@@ -71,7 +71,7 @@ def test_a_time_limit_closes_the_connection(way, answers):
 
 
 @pytest.mark.parametrize("limits", ["None", "Limits(seconds=60)"])
-def test_an_interrupt_closes_the_connection(limits):
+def test_interrupt_closes_the_connection(limits):
     """An interrupt closes the connection while the program continues."""
     server = SilentServer()
     program = f"""
@@ -96,7 +96,7 @@ sys.stdin.read()
         process.stdin.close()
 
 
-def test_a_cancelled_request_is_not_sent_again():
+def test_cancelled_request_is_not_sent_again():
     """A request that was cancelled from another thread ends and is not retried."""
     server = SilentServer()
     cancellation = RequestCancellation()
@@ -111,7 +111,7 @@ def test_a_cancelled_request_is_not_sent_again():
 
 
 @pytest.mark.parametrize("answers", [[], [HEAD + CHUNK]], ids=["silent", "in the middle"])
-def test_a_request_at_its_deadline_is_abandoned(answers):
+def test_request_at_its_deadline_is_abandoned(answers):
     """A read that ends at the deadline reports the deadline, not the client's timeout, and is not retried."""
     server = SilentServer(*answers)
 

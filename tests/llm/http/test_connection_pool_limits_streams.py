@@ -21,7 +21,7 @@ class Source(httpx2.ByteStream):
         self.closed += 1
 
 
-def test_a_body_passes_through_unchanged():
+def test_body_passes_through_unchanged():
     """A pass-through stream returns the data of its source and closes it, both sync and async."""
     first, second = Source(b"one"), Source(b"two")
     response, other = (httpx2.Response(200, stream=PassThroughStream(source)) for source in (first, second))

@@ -29,7 +29,7 @@ PASSING = {
 
 
 @pytest.mark.for_each("line", PASSING.values(), ids=PASSING)
-def test_a_temporary_error_inside_an_answer_is_retried(ask, line):
+def test_temporary_error_inside_an_answer_is_retried(ask, line):
     """A temporary error with status 200 before the start of the answer is retried like its status."""
     with FakeServer(line, "Hi") as server:
         response = ask(LLM(base_url=server.base_url, model="m"))
@@ -77,7 +77,7 @@ PERMANENT = {
 
 
 @pytest.mark.for_each(("status", "message", "code"), PERMANENT.values(), ids=PERMANENT)
-def test_a_permanent_error_is_not_retried(ask, status, message, code):
+def test_permanent_error_is_not_retried(ask, status, message, code):
     """A missing feature is raised without a retry, and the error does not suggest trying again later."""
     with FakeServer(fail(status, message, code=code)) as server:
         with pytest.raises(Rejected) as caught:

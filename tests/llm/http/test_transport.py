@@ -173,7 +173,7 @@ def test_incomplete_answer_raises_unreachable(ask, line, protocol):
         ask(connect(server, protocol=protocol))
 
 
-def test_a_timeout_before_the_answer(ask):
+def test_timeout_before_the_answer(ask):
     """A server that does not answer in time raises Unreachable with the timeout."""
     with FakeServer(slow("Hi", before_seconds=30), repeat=True) as server:
         with pytest.raises(
@@ -184,7 +184,7 @@ def test_a_timeout_before_the_answer(ask):
             ask(connect(server, timeout_seconds=0.2, max_retries=1))
 
 
-def test_a_timeout_in_the_middle_of_a_stream(ask_streamed):
+def test_timeout_in_the_middle_of_a_stream(ask_streamed):
     """A stalled stream raises an error after the timeout."""
     stalled = r"stopped in the middle of the response: no data for 0\.3 seconds"
     with FakeServer(slow("one two", between_seconds=30)) as server, pytest.raises(Unreachable, match=stalled):
@@ -378,7 +378,7 @@ def everything_in(error):
 
 @pytest.mark.for_each("line", [echo, echo_inside, echo_as_page])
 @pytest.mark.for_each("protocol", ["chat", "responses", "messages"])
-def test_a_key_that_the_server_quotes_is_not_shown(ask, line, protocol):
+def test_key_that_the_server_quotes_is_not_shown(ask, line, protocol):
     """Neither an error nor any object that it refers to contains the key, even if the server quotes it."""
     with FakeServer(line) as server, pytest.raises(ModelError) as caught:
         ask(connect(server, api_key=KEY, protocol=protocol))
@@ -624,7 +624,7 @@ def test_pickled_llm_can_be_used():
         assert [request.json["temperature"] for request in server.requests] == [0.5] * 3
 
 
-def test_a_key_from_the_environment_is_not_pickled(monkeypatch):
+def test_key_from_the_environment_is_not_pickled(monkeypatch):
     """A pickled LLM contains the values of its arguments, and no values of the environment."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     assert KEY.encode() not in bytes(ForkingPickler.dumps(LLM()))
@@ -736,7 +736,7 @@ def test_client_released_after_its_event_loop():
         gc.collect()
 
 
-def test_an_llm_can_be_closed_and_used_again():
+def test_llm_can_be_closed_and_used_again():
     """`close` and `aclose` may be called repeatedly, and the LLM stays usable."""
 
     async def ask_twice(llm):
@@ -833,7 +833,7 @@ def test_unusable_proxy_or_certificate_raises_config_error(ask, monkeypatch, nam
         ask(LLM(base_url=f"{scheme}://model.invalid/v1", model="m", max_retries=0))
 
 
-def test_a_socks_proxy_without_its_package():
+def test_socks_proxy_without_its_package():
     """A SOCKS proxy without the required package raises a ConfigError that names the variable."""
     program = """
 import sys
@@ -849,7 +849,7 @@ except ConfigError as error:
     assert "HTTP_PROXY" in done.stdout
 
 
-def test_an_unknown_host(ask):
+def test_unknown_host(ask):
     """The error for an unknown host does not suggest that the server is not running."""
     with pytest.raises(Unreachable, match=r"[^.]\. Check the network and the host's name\.$"):
         ask(LLM(base_url="http://model.invalid/v1", model="m", max_retries=0))

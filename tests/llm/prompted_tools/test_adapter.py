@@ -288,7 +288,7 @@ def refused(written, **fields):
     return {"error": {**error, **fields}}
 
 
-def not_taken(written):
+def rejected_call(written):
     """Return the response of a server that rejects its model's tool call."""
     return raw(json.dumps(refused(written)), status=400, content_type="application/json")
 
@@ -298,7 +298,7 @@ WRONG = '{"name": "calculator", "arguments": {"formula": "2+2"}}'
 
 def test_call_rejected_by_its_server_is_returned(ask):
     """A malformed call that the server rejects is returned as a tool call of the model."""
-    with FakeServer(not_taken(WRONG)) as server:
+    with FakeServer(rejected_call(WRONG)) as server:
         response = ask(connect(server), tools=[CALCULATOR])
         assert len(server.requests) == 1
     assert calls_of(response) == [("call_1", "calculator", {"formula": "2+2"})]
@@ -310,14 +310,14 @@ def test_call_rejected_by_its_server_is_returned(ask):
 )
 def test_rejection_without_a_readable_call_is_raised(ask, written, tools):
     """A rejection without a readable call, or without tools in the request, is raised."""
-    lines = [not_taken(written)] * (2 if tools else 1)
+    lines = [rejected_call(written)] * (2 if tools else 1)
     with FakeServer(*lines) as server, pytest.raises(Rejected, match="validation failed"):
         ask(connect(server), tools=tools)
 
 
 def test_unparsable_call_is_retried_once(ask):
     """A call that the server could not parse can be right the next time."""
-    with FakeServer(not_taken("It is 4."), call("calculator", expression="2+2")) as server:
+    with FakeServer(rejected_call("It is 4."), call("calculator", expression="2+2")) as server:
         assert [each.name for each in ask(connect(server), tools=[CALCULATOR]).tool_calls] == ["calculator"]
 
 
@@ -375,7 +375,7 @@ def test_text_rejected_for_a_call_is_streamed_once(told):
 def test_answer_rejected_as_a_call_is_requested_as_text(ask):
     """If the rejected call is the typed answer, the schema is moved to the instruction."""
     both = fail(400, "json mode cannot be combined with tool/function calling")
-    with FakeServer(both, not_taken('{"name": "final_answer", "arguments": {"sum": "4"}}'), '{"sum": 4}') as server:
+    with FakeServer(both, rejected_call('{"name": "final_answer", "arguments": {"sum": "4"}}'), '{"sum": 4}') as server:
         response = ask(connect(server), tools=[CALCULATOR], output_schema=SCHEMA)
         assert len(server.requests) == 3
     assert json.loads(response.text) == {"sum": 4}
@@ -384,7 +384,7 @@ def test_answer_rejected_as_a_call_is_requested_as_text(ask):
 def test_agent_continues_after_a_rejected_call():
     """An agent continues after the server rejects a call, and the model receives the error."""
     wrong, right = '{"name": "calculator", "arguments": {}}', call("calculator", expression="2+2")
-    with FakeServer(not_taken(wrong), right, "It is 4.") as server:
+    with FakeServer(rejected_call(wrong), right, "It is 4.") as server:
         result = Agent("clerk", core_tools, llm=connect(server)).run("2+2?")
     assert result.output == "It is 4."
     assert [message["role"] for message in body_of(server)["messages"][1:]] == [

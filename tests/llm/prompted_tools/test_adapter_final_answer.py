@@ -126,7 +126,7 @@ def test_strict_schema_becomes_a_strict_tool(ask, is_strict):
     assert said == [{"role": "assistant", "content": '{"sum": 4}'}]
 
 
-def test_an_answer_in_plain_text(ask):
+def test_answer_in_plain_text(ask):
     """A model that answers with text instead of the tool is accepted."""
     with FakeServer(NO_SCHEMA, '{"sum": 4}') as server:
         assert shape(ask(connect(server), output_schema=SCHEMA)) == ('{"sum": 4}', "stop", [])
@@ -327,7 +327,7 @@ def test_extracting_by_a_tool(is_awaited):
 
 
 @pytest.mark.parametrize("refusal", [NO_SCHEMA, NOT_BOTH], ids=["no schema", "not both"])
-def test_an_agent_with_tools_and_a_typed_answer(run_agent, refusal):
+def test_agent_with_tools_and_a_typed_answer(run_agent, refusal):
     """An agent uses its tools and answers through a tool that does not appear in its history."""
     hasty = [ADDITION, call("final_answer", sum=5, words="a guess")]
     with FakeServer(refusal, hasty, call("final_answer", GOOD), call("final_answer", GOOD)) as server:

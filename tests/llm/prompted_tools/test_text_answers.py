@@ -58,7 +58,7 @@ def work(text, *, by_character=False):
     return next(count)
 
 
-def told(events, kind):
+def text_of_events(events, kind):
     """Return the text of all events of one kind."""
     return "".join(event.text for event in events if isinstance(event, kind))
 
@@ -90,7 +90,10 @@ def test_calls_are_parsed_as_models_write_them(case):
     assert (whole.text, whole.reasoning) == (case["text"], case.get("reasoning", ""))
     streamed, events = read(case["answer"], is_cut=is_cut)
     assert facts(streamed) == facts(whole)
-    assert (told(events, TextDelta), told(events, ReasoningDelta)) == (streamed.text, streamed.reasoning)
+    assert (text_of_events(events, TextDelta), text_of_events(events, ReasoningDelta)) == (
+        streamed.text,
+        streamed.reasoning,
+    )
 
 
 WORDS = st.sampled_from(
@@ -112,7 +115,10 @@ def test_splitting_does_not_change_the_answer(words, cuts, is_cut):
     whole, _ = read([answer], is_cut=is_cut)
     reader, events = read(pieces, is_cut=is_cut)
     assert facts(reader) == facts(whole)
-    assert (told(events, TextDelta), told(events, ReasoningDelta)) == (reader.text, reader.reasoning)
+    assert (text_of_events(events, TextDelta), text_of_events(events, ReasoningDelta)) == (
+        reader.text,
+        reader.reasoning,
+    )
     calls = [event for event in events if isinstance(event, ToolCallDelta)]
     assert [(call.index, call.name, call.arguments) for call in calls] == [
         (index, call.name, call.arguments) for index, call in enumerate(reader.calls)
@@ -124,7 +130,7 @@ def test_markup_is_never_emitted_as_text(words):
     """A tag that begins a call is never emitted as text outside of code."""
     answer = "".join(words)
     reader, events = read(answer)
-    assert "<TOOL: calculator>" not in told(events, TextDelta)
+    assert "<TOOL: calculator>" not in text_of_events(events, TextDelta)
     assert "<RESULT:" not in reader.text
 
 
@@ -165,7 +171,7 @@ def test_only_the_first_call_is_used():
 def test_unclosed_tag_is_emitted():
     """Text that is too long for a tag is emitted as text."""
     reader = AnswerReader(TOOLS)
-    assert told(reader.feed("<TOOL: " + 300 * "x"), TextDelta) == "<TOOL: " + 300 * "x"
+    assert text_of_events(reader.feed("<TOOL: " + 300 * "x"), TextDelta) == "<TOOL: " + 300 * "x"
 
 
 @pytest.mark.for_each("text", ["`", "<", "<TOOL: run_python>", "{", "'", '{"', "```\n", "<tool", "&lt;", "\n", "\\"])
@@ -281,5 +287,5 @@ def test_unclosed_calls_are_scanned_once():
     assert attempted_calls("<function=add>{} " * 60_000 + "!") == ()
     assert time.process_time() - started < 10
     text = '<function=add>{"a": 1}</function> <function(sub)>{"b": {}}\n></function> <function=x>{"c": 2}'
-    told = [(call.name, call.arguments) for call in attempted_calls(text)]
-    assert told == [("add", '{"a": 1}'), ("sub", '{"b": {}}'), ("x", '{"c": 2}')]
+    text_of_events = [(call.name, call.arguments) for call in attempted_calls(text)]
+    assert text_of_events == [("add", '{"a": 1}'), ("sub", '{"b": {}}'), ("x", '{"c": 2}')]

@@ -34,14 +34,14 @@ TOOLS = (CALCULATOR, WIKIPEDIA, WRITE, NOW, ODD)
 SUM = ToolCall("a", "calculator", '{"expression": "1+1"}')
 
 
-def told(*messages, tools=TOOLS, instruction="", **settings):
+def converted(*messages, tools=TOOLS, instruction="", **settings):
     """Return a request with its tools converted to text."""
     return tools_as_text(Request(messages, instruction, tools, settings=settings))
 
 
 def test_instruction_describes_the_tools():
     """The instruction explains how tools are called, and describes each tool and its input."""
-    request = told(UserMessage("Hi"), instruction="Be brief.")
+    request = converted(UserMessage("Hi"), instruction="Be brief.")
     assert request.tools == ()
     assert request.instruction.startswith("Be brief.\n\n# Tools\n")
     assert "\n- calculator: Computes.\n  Knows brackets.\n  Input: What to compute, as it is. " in request.instruction
@@ -66,7 +66,7 @@ def test_instruction_describes_the_tools():
 )
 def test_tool_settings_are_described_in_the_instruction(settings, said):
     """Tool settings are described in the instruction, and are not sent."""
-    request = told(UserMessage("Hi"), **settings)
+    request = converted(UserMessage("Hi"), **settings)
     assert said in request.instruction
     assert settings.keys().isdisjoint(request.settings)
 
@@ -82,13 +82,13 @@ def test_tool_settings_are_described_in_the_instruction(settings, said):
 )
 def test_stop_sequence_for_results_is_added(stop, sent):
     """A stop sequence before an invented result is added to the user's own stop sequences."""
-    assert told(UserMessage("Hi"), stop=stop, temperature=0).settings == {"stop": sent, "temperature": 0}
+    assert converted(UserMessage("Hi"), stop=stop, temperature=0).settings == {"stop": sent, "temperature": 0}
 
 
 def test_history_alternates_between_roles():
     """Calls are sent as assistant text and results as user text, with alternating roles."""
     picture = Image("https://x.example/a.png")
-    request = told(
+    request = converted(
         SystemMessage("Be brief"),
         UserMessage("1+1, and what is this?"),
         UserMessage(("Look:", picture)),
@@ -117,7 +117,7 @@ HOSTILE = st.text() | st.lists(st.sampled_from(PIECES)).map("".join)
 @given(HOSTILE)
 def test_tool_output_contains_no_markup(text):
     """A tool's output cannot end its result, imitate another result, or contain a call."""
-    (message,) = told(ToolMessage("a", "now", text)).messages
+    (message,) = converted(ToolMessage("a", "now", text)).messages
     inside = message.content.removeprefix("<RESULT: now>\n").removesuffix("\n</RESULT>")
     assert not has_markup(inside)
     reader = AnswerReader(TOOLS)
@@ -130,7 +130,7 @@ def test_tool_output_contains_no_markup(text):
 def test_user_messages_contain_no_markup(text):
     """Markup in user messages is escaped, so that pasted text is not interpreted."""
     for content in (text, (text,)):
-        (message,) = told(UserMessage(content)).messages
+        (message,) = converted(UserMessage(content)).messages
         assert not has_markup("".join(message.content))
 
 

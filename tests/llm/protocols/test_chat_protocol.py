@@ -17,7 +17,7 @@ def body_of(request, *, strict=False):
     return ChatCompletions().encode(request, "m", strict=strict)
 
 
-def test_the_protocol_is_found_by_name():
+def test_protocol_is_found_by_name():
     """Each protocol is found by its name."""
     assert {name: wire_named(name).name for name in ("chat", "responses")} == {"chat": "chat", "responses": "responses"}
 

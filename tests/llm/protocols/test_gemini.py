@@ -177,7 +177,7 @@ def test_tool_choice(choice, sent):
         ("tunedModels/my one", True, "/tunedModels/my%20one:streamGenerateContent?alt=sse"),
     ],
 )
-def test_the_model_is_part_of_the_path(model, streaming, path):
+def test_model_is_part_of_the_path(model, streaming, path):
     """The path names the model and the kind of response."""
     assert WIRE.url(model, streaming=streaming) == path
 
@@ -224,7 +224,7 @@ def test_typed_answer_with_accepted_keywords():
 CHUNK = {"candidates": [{"content": {"parts": [{"text": "Hi"}]}}], "usageMetadata": {}}
 
 
-def test_a_search_that_grounds_an_answer():
+def test_search_that_grounds_an_answer():
     """Pages found by Google Search are reported as a hosted tool use, and unknown parts are preserved."""
     web = {"web": {"uri": "https://x.example", "title": "X"}}
     content = {"parts": [{"text": "Hi"}, {"inlineData": {"data": "x"}}, {"text": "", "thoughtSignature": "s"}]}
@@ -270,7 +270,7 @@ def test_truncated_stream_is_an_error(ask_streamed):
         assert ask_streamed(llm_at(server)).finish_reason == "length"
 
 
-def test_a_stream_without_framing_and_with_an_error_after_its_end(ask_streamed):
+def test_stream_without_framing_and_with_an_error_after_its_end(ask_streamed):
     """An error after the finish reason is ignored; without usage the usage is unknown."""
     ended = {"candidates": [{**CHUNK["candidates"][0], "finishReason": "STOP"}]}
     head = {"Connection": "close"}

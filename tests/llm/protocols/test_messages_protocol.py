@@ -45,7 +45,7 @@ def use(call_id, **given):
     return {"type": "tool_use", "id": call_id, "name": "weather", "input": given}
 
 
-def came(call_id, content, **fields):
+def result_block(call_id, content, **fields):
     """Return a tool result block."""
     return {"type": "tool_result", "tool_use_id": call_id, "content": content, **fields}
 
@@ -137,8 +137,8 @@ ASKING = {
                 {
                     "role": "user",
                     "content": [
-                        came("a", [text("sun"), PICTURE]),
-                        came("b", '{"error": "no city", "tool": "weather"}', is_error=True),
+                        result_block("a", [text("sun"), PICTURE]),
+                        result_block("b", '{"error": "no city", "tool": "weather"}', is_error=True),
                         text("And?", cache_control=MARK),
                     ],
                 },

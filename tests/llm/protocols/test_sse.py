@@ -82,7 +82,7 @@ def test_line_in_many_pieces_takes_linear_time():
         read(*(line[at : at + 1] for at in range(len(line))))
 
 
-def test_an_object_may_span_very_many_lines():
+def test_object_may_span_very_many_lines():
     """An object in thousands of data lines is parsed at the end of its event."""
     lines = b"".join(b"data: 1,\n" for _ in range(5_000))
     assert read(b'data: {"a": [\n' + lines + b"data: 1]}\n\n")[0] == [{"a": [1] * 5_001}]

@@ -28,7 +28,7 @@ def test_other_servers_use_chat_completions(url):
     assert (endpoint.base_url, endpoint.api_key) == (url, None)
 
 
-def test_the_protocol_can_be_chosen():
+def test_protocol_can_be_chosen():
     """The protocol of a server can be overridden."""
     assert openai_endpoint(Sources(KEY | {"protocol=": "chat"})).protocol == "chat"
     assert service_endpoint("vllm", Sources({"model=": "m", "protocol=": "responses"})).protocol == "responses"
@@ -57,7 +57,7 @@ def test_services_are_selected_by_name(name):
     assert endpoint.base_url.startswith("https://" if key else "http://127.0.0.1:")
 
 
-def test_a_hosted_service_needs_a_key():
+def test_hosted_service_needs_a_key():
     """A hosted service needs its key, except at a custom base URL."""
     with pytest.raises(NoProvider, match=r"openrouter API key required\. Set OPENROUTER_API_KEY or pass api_key="):
         service_endpoint("openrouter", Sources({"model=": "m"}))
@@ -71,7 +71,7 @@ def test_url_of_a_local_service():
     assert service_endpoint("ollama", Sources(values | OWN)).base_url == OWN["base_url="]
 
 
-def test_a_service_needs_a_model():
+def test_service_needs_a_model():
     """A service has no default model."""
     with pytest.raises(ConfigError, match="groq needs a model's name"):
         service_endpoint("groq", Sources(KEY))

@@ -119,7 +119,7 @@ def test_deployment_name(values, deployment):
     assert endpoint.model == deployment
 
 
-def test_a_deployment_is_quoted_in_the_path():
+def test_deployment_is_quoted_in_the_path():
     """The name of a deployment is quoted in the path of a request."""
     endpoint = endpoint_of(azure_endpoint_is=ROOT, model_is="../../a?b#c")
     assert endpoint.base_url == f"{DATED}/..%2F..%2Fa%3Fb%23c"

@@ -32,7 +32,7 @@ def offering(*blocks, structured=None, failed=False, pages=1):
     return Server("says", on_list_tools=on_list_tools, on_call_tool=on_call_tool)
 
 
-def said_by(server):
+def answer_of(server):
     """Return the server's answer to a call."""
 
     async def ask():
@@ -65,13 +65,13 @@ BLOB = types.EmbeddedResource(resource=types.BlobResourceContents(uri="file:///b
 )
 def test_content_blocks(blocks, value):
     """Text is returned unchanged, images are returned as images, and other content is named."""
-    assert said_by(offering(*blocks)) == ToolOutput(value, failed=False)
+    assert answer_of(offering(*blocks)) == ToolOutput(value, failed=False)
 
 
 def test_structured_content():
     """Structured content is returned as JSON if there is no text content."""
-    assert said_by(offering(structured={"city": "Huế"})).value == '{"city": "Huế"}'
-    assert said_by(offering(types.TextContent(text="Huế"), structured={"city": "Huế"})).value == "Huế"
+    assert answer_of(offering(structured={"city": "Huế"})).value == '{"city": "Huế"}'
+    assert answer_of(offering(types.TextContent(text="Huế"), structured={"city": "Huế"})).value == "Huế"
 
 
 def test_failure_without_a_message():
@@ -213,7 +213,7 @@ def test_object_that_is_not_a_server_is_rejected():
 
 def test_package_logs_are_not_printed():
     """The log messages of the MCP package are not printed by default."""
-    said_by(offering())
+    answer_of(offering())
     assert any(isinstance(handler, logging.NullHandler) for handler in logging.getLogger("mcp").handlers)
 
 

@@ -50,12 +50,12 @@ def metadata(origin, **changed):
 ENDPOINTS = {"authorization": "authorize", "token": "token", "registration": "register"}
 
 
-def led_back(address):
+def redirect_back(address):
     """Return the redirect address with an authorization code."""
     return f"http://127.0.0.1/callback?code=tulip-code&state={parse_qs(urlsplit(address).query)['state'][0]}"
 
 
-def login_at(protecting, stage, changed, ask=led_back):
+def login_at(protecting, stage, changed, ask=redirect_back):
     """Log in at a server with the given answers; returns the error message and the requests received."""
     with protecting.listening() as (listener, origin):
         made = {path: answer if isinstance(answer, Response) else answer(origin) for path, answer in changed.items()}
@@ -89,7 +89,7 @@ def test_client_metadata_document_is_used(protecting, stage):
 
     def ask(address):
         asked.append(parse_qs(urlsplit(address).query)["client_id"])
-        return led_back(address)
+        return redirect_back(address)
 
     told, came = login_at(protecting, stage, reads, Login(ask, client_metadata_url="https://example.com/us.json"))
     assert (told, asked) == ("", [["https://example.com/us.json"]])
@@ -256,7 +256,7 @@ def test_insufficient_scope(protecting, stage, scope, told):
     with (
         protecting.listening() as (listener, origin),
         protecting.running(listener, stage(origin, {"/mcp": wanting})),
-        MCPServer(f"{origin}/mcp", "far", login=led_back) as far,
+        MCPServer(f"{origin}/mcp", "far", login=redirect_back) as far,
     ):
         far.login()
         with pytest.raises(ToolError) as caught:
@@ -277,7 +277,7 @@ def test_missing_scope_is_requested_by_the_next_login(protecting, stage, scope, 
 
     def ask(address):
         requested.append(parse_qs(urlsplit(address).query)["scope"][0])
-        return led_back(address)
+        return redirect_back(address)
 
     def wanting(request, body):
         if request.headers.get("authorization") is None:
@@ -313,7 +313,7 @@ def test_unreachable_issuer_does_not_end_the_login(protecting, stage, status):
     with (
         protecting.listening() as (listener, origin),
         protecting.running(listener, stage(origin, {"/token": giving})),
-        MCPServer(f"{origin}/mcp", "far", login=led_back) as far,
+        MCPServer(f"{origin}/mcp", "far", login=redirect_back) as far,
     ):
         far.login()
         with pytest.raises(ToolError, match=f"cannot renew the login now: it answers {status}"):
@@ -330,7 +330,7 @@ def test_invalid_renewal_response(protecting, stage):
     with (
         protecting.listening() as (listener, origin),
         protecting.running(listener, stage(origin, {"/token": giving})),
-        MCPServer(f"{origin}/mcp", "far", login=led_back) as far,
+        MCPServer(f"{origin}/mcp", "far", login=redirect_back) as far,
     ):
         far.login()
         with pytest.raises(ToolError, match="it is not a valid OAuthToken") as caught:
@@ -361,7 +361,7 @@ def logged_out(protecting, stage, changed, *, names=None, token=None):
         }
         with (
             protecting.running(listener, stage(origin, made)) as came,
-            MCPServer(f"{origin}/mcp", "far", login=led_back) as far,
+            MCPServer(f"{origin}/mcp", "far", login=redirect_back) as far,
         ):
             far.login()
             done = far.logout()
@@ -417,7 +417,7 @@ def test_logout_during_renewal(protecting, stage, tmp_path):
     with (
         protecting.listening() as (listener, origin),
         protecting.running(listener, stage(origin, {"/token": giving})),
-        MCPServer(f"{origin}/mcp", "far", login=Login(led_back, folder=tmp_path)) as far,
+        MCPServer(f"{origin}/mcp", "far", login=Login(redirect_back, folder=tmp_path)) as far,
     ):
         far.login()
         with pytest.raises(ToolError):

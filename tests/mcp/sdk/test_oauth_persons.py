@@ -19,7 +19,7 @@ def files():
     return sorted((settings.state_folder() / "mcp" / "logins").glob("*.json"))
 
 
-def kept_file(change):
+def change_login(change):
     """Change the stored login."""
     [path] = files()
     document = json.loads(path.read_text())
@@ -120,7 +120,7 @@ def test_expired_token_is_renewed(protected, protecting, authority):
         assert len(server.tools) == 2
         authority.tokens.clear()
         assert server.call("add", first=1, second=2) == "3"
-    kept_file(lambda document: document.update(expires_at=1.0))
+    change_login(lambda document: document.update(expires_at=1.0))
     with MCPServer(protected[0], "far", level="safe") as server:
         assert server.call("add", first=1, second=2) == "3"
     assert authority.refreshed == 2
@@ -321,7 +321,7 @@ def test_damaged_login_file(protected, protecting):
     """A damaged login file raises an error that does not quote it."""
     with MCPServer(protected[0], "far", login=protecting.browse) as server:
         server.login()
-    kept_file(lambda document: document.update(tokens=["tulip"]))
+    change_login(lambda document: document.update(tokens=["tulip"]))
     with MCPServer(protected[0], "far") as server, pytest.raises(ConfigError, match="cannot be read") as caught:
         _ = server.tools
     assert "tulip" not in str(caught.value)

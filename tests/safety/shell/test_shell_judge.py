@@ -108,7 +108,7 @@ def test_journal_decides_on_undoable_commands():
     assert asked == [frozenset({"a[[]1]/", "b/", "build/*.o", "src/**/*.pyc"})]
     assert everyday("ls; touch x", unrestorable).allowed, "nothing is deleted"
     assert everyday("rm -rf build; curl -s https://x.example", unrestorable).rule == "shell.network"
-    assert len(asked) == 1, "what is asked about anyway needs no journal"
+    assert len(asked) == 1, "a command that needs approval does not use the journal"
 
 
 def test_deletion_without_a_journal_needs_approval():
@@ -385,7 +385,7 @@ def test_judging_is_quick():
 @pytest.mark.parametrize(
     "command", ["chmod +x {}/run.sh", "touch {}/x", "cat {}/README.md", "cp {}/a {}/b", "make -C {}/src"]
 )
-def test_the_workspace_may_lie_anywhere(command):
+def test_workspace_may_lie_anywhere(command):
     """An absolute path into the workspace is judged like a relative one, wherever the workspace is."""
     for workspace in ("/home/me/project", "/root/work", "/srv/app"):
         decision = judge_command(command.replace("{}", workspace), workspace=workspace)

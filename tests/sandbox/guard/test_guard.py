@@ -48,7 +48,7 @@ def test_ordinary_rows_match_python():
         assert (done.stdout, done.returncode == 0) == (row["stdout"], row["ok"])
 
 
-def test_the_corpora_are_large():
+def test_corpora_are_large():
     """There are hundreds of rows of each sort."""
     assert len(ORDINARY) >= 200
     assert len({row["code"] for row in ESCAPES}) >= 250

@@ -17,7 +17,7 @@ def test_internal_objects_are_not_returned(held):
         Guard({}).read_plain(SimpleNamespace(held=held), "held")
 
 
-def test_the_class_of_classes_is_replaced():
+def test_class_of_classes_is_replaced():
     """Access to `type` returns a function that only returns the class of an object."""
     guard = Guard({})
     assert guard.read_plain(SimpleNamespace(held=type), "held") is guard.type
@@ -39,7 +39,7 @@ def test_underscore_attributes_of_own_classes():
         guard.read_own(3, "_x")
 
 
-def test_a_facade_is_frozen():
+def test_facade_is_frozen():
     """A module facade cannot be changed, even without a guard."""
     facade = Importer({}, lambda _: None).facade("math")
     with pytest.raises(RefusedAttribute):

@@ -23,7 +23,7 @@ def path(tmp_path):
     return tmp_path / "deep" / "trip.cassette"
 
 
-def test_the_header_is_written_with_the_first_entry(tmp_path):
+def test_header_is_written_with_the_first_entry(tmp_path):
     """The header is written together with the first entry, and finishing writes nothing more."""
     path, part = tmp_path / "new" / "run.jsonl", tmp_path / "new" / "run.jsonl.part"
     writer = CassetteWriter(path, 0.0)

@@ -46,7 +46,7 @@ def test_lock_is_exclusive(locks):
     other()
 
 
-def test_a_lock_may_be_shared(locks):
+def test_lock_may_be_shared(locks):
     """A shared lock has several holders; an exclusive lock needs all of them to release it."""
     first, second = locks.take("a", shared=True), another(locks).take("a", shared=True)
     first()
@@ -58,7 +58,7 @@ def test_a_lock_may_be_shared(locks):
     locks.take("a", shared=True)()
 
 
-def test_a_killed_process_has_no_locks(locks, tmp_path):
+def test_killed_process_has_no_locks(locks, tmp_path):
     """A lock of another process is respected while it lives, and released when it is killed."""
     command = [sys.executable, "-c", TAKING, type(locks).__name__, str(tmp_path / "locks"), "a"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -114,7 +114,7 @@ def test_lock_released_during_take_is_acquired(tmp_path):
     releases = [locks.take("a")]
 
     class Slow(_Files):
-        """Opens a file after its holder has removed it."""
+        """Opens a file and then releases the lock of its holder."""
 
         def open(self, path):
             file = super().open(path)

@@ -117,7 +117,7 @@ def test_file_that_is_not_a_database_is_rejected(tmp_path):
     assert (tmp_path / "notes.txt").read_text().startswith("Dear diary")
 
 
-def test_an_empty_file_becomes_a_database(tmp_path):
+def test_empty_file_becomes_a_database(tmp_path):
     """An empty file, such as a temporary file, can be used as a database."""
     (tmp_path / "empty.db").touch()
     store = SQLiteSessionStore(tmp_path / "empty.db")
@@ -410,7 +410,7 @@ def test_files_used_longest_ago_are_closed(tmp_path):
         store.close()
 
 
-def test_a_file_in_use_is_not_closed(tmp_path):
+def test_file_in_use_is_not_closed(tmp_path):
     """A file that another thread is using is not closed."""
     busy = DatabaseFile(str(tmp_path / "busy.db"), DatabaseFormat("notes", 7, 1, ("CREATE TABLE notes (text)",)), 1.0)
     with busy.using() as connection, ThreadPoolExecutor(1) as threads:

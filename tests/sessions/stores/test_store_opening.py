@@ -18,7 +18,7 @@ def test_default_location_is_the_state_folder():
 
 
 @pytest.mark.parametrize("place", ["trip.db", Path("trip.db"), "postgres.db"])
-def test_a_path_is_a_file(place):
+def test_path_is_a_file(place):
     """A path opens an SQLite file, even if the working directory changes later."""
     store = store_at(place)
     assert isinstance(store, SQLiteSessionStore)

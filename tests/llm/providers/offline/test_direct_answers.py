@@ -332,7 +332,7 @@ def test_validity_is_reported_without_the_document(model):
     assert report(model, "parse the JSON [1, 2]", call, {"success": True, "data": [1, 2]}) == "1, 2"
 
 
-def test_a_command_without_output_is_reported(model):
+def test_command_without_output_is_reported(model):
     """A command without output is reported with a sentence, and a failed one with its exit code."""
     call = ToolCall("1", "run_shell", '{"command": "touch x"}')
     result = {"command": "touch x", "output": "", "stdout": "", "stderr": "", "return_code": 0}
@@ -349,7 +349,7 @@ def test_a_command_without_output_is_reported(model):
         ("UTC", "UTC", "UTC"),
     ],
 )
-def test_a_time_names_its_place(model, zone, asked, place):
+def test_time_names_its_place(model, zone, asked, place):
     """The time of another place is reported with the place as it is named in the question."""
     call = ToolCall("1", "get_current_datetime", json.dumps({"timezone": zone}))
     result = {"time": "10:54", "date": "2026-11-27", "timezone": zone}

@@ -49,7 +49,7 @@ def ask(text, tools=TOOLS, **more):
     return Request([UserMessage(text)], tools=tools, **more)
 
 
-def said(*results, question="do it"):
+def with_results(*results, question="do it"):
     """Return a conversation that ends in tool results, each a tool, its arguments and its content."""
     calls = tuple(ToolCall(f"c{place}", name, json.dumps(sent)) for place, (name, sent, _) in enumerate(results))
     contents = [each if isinstance(each, str) else json.dumps(each) for _, _, each in results]
@@ -94,7 +94,7 @@ def test_long_quotations_are_passed_unabridged(model):
 
 def test_several_calls_have_unique_ids(model):
     """Call ids are unique, including those from earlier in the conversation."""
-    earlier = [*said(("calculator", {}, "3")), UserMessage("what is 7*8, and what is 9*9?")]
+    earlier = [*with_results(("calculator", {}, "3")), UserMessage("what is 7*8, and what is 9*9?")]
     calls = model.complete(Request(earlier, tools=TOOLS)).tool_calls
     assert [json.loads(call.arguments)["expression"] for call in calls] == ["7*8", "9*9"]
     assert len({"c0", *(call.id for call in calls)}) == 3
@@ -280,15 +280,15 @@ SIZES = {"text": "a b", "characters": 3, "words": 2, "lines": 1}
 )
 def test_results_are_reported_in_sentences(model, question, name, sent, content, report):
     """The answer after a call reports its result: the main text, the requested numbers, or all of it."""
-    response = model.complete(Request(said((name, sent, content), question=question)))
+    response = model.complete(Request(with_results((name, sent, content), question=question)))
     assert (response.text, response.tool_calls, response.finish_reason) == (report, (), "stop")
 
 
 def test_several_results_are_reported_separately(model):
     """Each result is reported on a separate line, or in a separate paragraph."""
     first = ("calculator", {}, {"expression": "1+1", "result": 2})
-    assert model.complete(Request(said(first, ("weather", {}, "Sunny")))).text == "1+1 = 2\nSunny"
-    assert model.complete(Request(said(first, ("weather", {}, "Sunny\nWarm")))).text == "1+1 = 2\n\nSunny\nWarm"
+    assert model.complete(Request(with_results(first, ("weather", {}, "Sunny")))).text == "1+1 = 2\nSunny"
+    assert model.complete(Request(with_results(first, ("weather", {}, "Sunny\nWarm")))).text == "1+1 = 2\n\nSunny\nWarm"
 
 
 def test_result_without_its_call_is_reported(model):
@@ -308,22 +308,22 @@ PERSON = OutputSchema(
 )
 
 
-def test_a_typed_answer_is_filled_from_the_text(model):
+def test_typed_answer_is_filled_from_the_text(model):
     """With an output schema, the answer is JSON of that schema; missing nullable fields are null."""
     response = model.complete(ask("Alice is 30 years old", tools=(), output_schema=PERSON))
     assert json.loads(response.text) == {"name": "Alice", "age": 30, "nickname": None}
 
 
-def test_a_typed_answer_may_be_a_list(model):
+def test_typed_answer_may_be_a_list(model):
     """An output schema may be an array."""
     schema = OutputSchema("shopping", {"type": "array", "items": TEXT})
     response = model.complete(ask("I bought milk, bread and cheese", tools=(), output_schema=schema))
     assert json.loads(response.text) == ["milk", "bread", "cheese"]
 
 
-def test_a_typed_answer_is_filled_from_results(model):
+def test_typed_answer_is_filled_from_results(model):
     """After tool calls, the schema is filled from their results."""
-    results = said(("look_up", {}, {"name": "Alice", "age": 30}), question="who is it?")
+    results = with_results(("look_up", {}, {"name": "Alice", "age": 30}), question="who is it?")
     response = model.complete(Request(results, output_schema=PERSON))
     assert json.loads(response.text)["age"] == 30
 

@@ -210,7 +210,7 @@ def test_question_with_a_greeting_is_not_small_talk(text):
 
 
 @pytest.mark.parametrize("text", ["Who wrote War and Peace?", "why is the sky blue", "How tall is the Eiffel Tower?"])
-def test_a_question_about_the_world_asks_for_knowledge(text):
+def test_question_about_the_world_asks_for_knowledge(text):
     """An interrogative at the beginning asks for knowledge."""
     assert Question(text).asks_for_knowledge
 

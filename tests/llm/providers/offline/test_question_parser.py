@@ -14,6 +14,6 @@ from agentkit.llm.providers.offline.question_parser import Question
         ("Hi there", ""),
     ],
 )
-def test_the_lead_is_the_first_content_word(text, lead):
+def test_lead_is_the_first_content_word(text, lead):
     """Greetings, politeness and question words are skipped; a question without content words has no lead."""
     assert Question(text).lead == lead

@@ -254,7 +254,7 @@ def test_text_to_be_written_must_be_quoted(content, accepted):
     assert ("write_file: content" not in judgment.doubts) is accepted
 
 
-def test_a_complete_call_can_be_suggested():
+def test_complete_call_can_be_suggested():
     """A doubtful call that lacks no argument can be suggested."""
     assert judged("ponder a.txt", ("read_file", {"path": "a.txt"})).complete
 

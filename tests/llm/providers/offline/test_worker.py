@@ -95,7 +95,7 @@ def test_engine_error_raises_bad_response(worker):
     assert worker.ask(QUESTION, PATIENCE)["envelope"]["function_calls"]
 
 
-def test_a_killed_process_is_replaced(worker):
+def test_killed_process_is_replaced(worker):
     """A killed process is replaced for the next question."""
     worker.ask(QUESTION, PATIENCE)
     process = worker._engine.process.pid
