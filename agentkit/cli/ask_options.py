@@ -29,7 +29,7 @@ from agentkit.cli.options import (
     session_names,
     tool_names,
 )
-from agentkit.cli.settings import Settings, limit_of, option_value, settings_here, split_names
+from agentkit.cli.settings import Settings, checked_options, limit_of, option_value, settings_here, split_names
 from agentkit.content import File, Image, quoted_file, read_part
 from agentkit.decisions import SafetyLevel
 from agentkit.event_rendering import suggestion
@@ -213,7 +213,7 @@ class AskOptions:
     @property
     def _options(self) -> dict[str, Any]:
         """The options of the model that flags give."""
-        given = {name: option_value(value) for name, value in self.options}
+        given = checked_options({name: option_value(value) for name, value in self.options})
         named = {"reasoning_effort": self.reasoning, "max_tokens": self.max_tokens}
         return given | {name: value for name, value in named.items() if value is not None}
 

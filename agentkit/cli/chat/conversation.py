@@ -105,7 +105,7 @@ class ChatState:
         The messages that are cut off stay in a separate session, as they do when a session is restarted.
         """
         if not self.prompt:
-            raise SessionError("There is no prompt to repeat yet.")
+            raise SessionError("There is no prompt to repeat yet. Send one first.")
         if self._session is not None and len(self._session.messages) > self._cut:
             prompt, cut = self.prompt, self._cut
             self.switch(self._session.without_last_run())
