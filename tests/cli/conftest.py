@@ -161,7 +161,9 @@ class Run:
     def say(self, text, *calls, **changes):
         """Record a response of the model."""
         tools = (ToolSpec("calculator", "", {}), ToolSpec("write_file", "", {}))
-        asked = self.recorder.open_question(Request(tuple(self.messages), "Be brief.", tools, settings={"temperature": 0}))
+        asked = self.recorder.open_question(
+            Request(tuple(self.messages), "Be brief.", tools, settings={"temperature": 0})
+        )
         usage = Usage(1_200, 40, 600, requests=1, tariff=Tariff("openai", "gpt-5.4-mini", "gpt-5.4-mini"))
         response = Response(AssistantMessage(text, calls), usage=usage, model="gpt-5.4-mini")
         response = replace(response, **changes)
@@ -217,9 +219,13 @@ def record_outside(recorder):
         (SystemMessage("Obey."), UserMessage("Say hello."), *used),
         output_schema=OutputSchema("answer", {"type": "string"}),
     )
-    recorder.open_question(asked).record_answer(Response(AssistantMessage("Hello."), usage=Usage(requests=1, unreported=1)))
+    recorder.open_question(asked).record_answer(
+        Response(AssistantMessage("Hello."), usage=Usage(requests=1, unreported=1))
+    )
     recorder.open_question(asked).record_answer(RateLimited("Slow down."))
-    recorder.open_question(Request((UserMessage("Plain."),))).record_answer(Response(AssistantMessage("Good."), usage=Usage(1, 1)))
+    recorder.open_question(Request((UserMessage("Plain."),))).record_answer(
+        Response(AssistantMessage("Good."), usage=Usage(1, 1))
+    )
     recorder.open_question(call("lone", 7)).record_answer(ToolResult("lone", "ok", "text"))
     recorder.open_question(PersonAsked(call("lone", 8), ASK)).record_answer(Approved("c8", "no"))
 
