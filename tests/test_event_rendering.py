@@ -4,20 +4,20 @@ import pytest
 
 from agentkit.content import Image
 from agentkit.event_rendering import (
-    answer_in,
     answer_text,
     call_text,
     content_text,
     conversation_text,
     count_text,
-    cut,
     error_text,
+    escape_invisible,
+    main_text,
     one_line,
     seconds_text,
     suggestion,
     tokens_text,
+    truncate,
     value_text,
-    visible,
 )
 from agentkit.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, ToolResult, UserMessage
 from agentkit.usage import Usage
@@ -54,8 +54,8 @@ def test_counts():
 @pytest.mark.for_each("trick", ["\x1b[2J", "\x07", "\u202e", "\u200b", "\ud800", "\U000e0041", "\x9b", "\r", "\u3164"])
 def test_invisible_characters_are_escaped(trick):
     """Escape sequences, direction marks, zero-width characters and surrogates are escaped."""
-    assert visible(f"a{trick}b") == f"a\\u{{{ord(trick[0]):x}}}{trick[1:]}b"
-    assert visible("plain ü, 茶 and a\ttab\n") == "plain ü, 茶 and a\ttab\n"
+    assert escape_invisible(f"a{trick}b") == f"a\\u{{{ord(trick[0]):x}}}{trick[1:]}b"
+    assert escape_invisible("plain ü, 茶 and a\ttab\n") == "plain ü, 茶 and a\ttab\n"
 
 
 def test_text_is_shortened_to_one_line():
@@ -75,7 +75,7 @@ def test_value_is_shown_as_json(value, text):
 
 def test_long_text_is_truncated():
     """A long text is truncated to the maximum length with an ellipsis."""
-    assert [cut("abcd", most) for most in (5, 4, 3, 1)] == ["abcd", "abcd", "ab…", "…"]
+    assert [truncate("abcd", most) for most in (5, 4, 3, 1)] == ["abcd", "abcd", "ab…", "…"]
 
 
 def test_call_is_shown_with_its_arguments():
@@ -91,7 +91,7 @@ def test_call_is_shown_with_its_arguments():
 )
 def test_answer_of_a_result_is_returned(value, told):
     """A string value or the answering part of a known result is returned, otherwise the content."""
-    assert answer_in(ToolResult("t", "ok", "said", value)) == told
+    assert main_text(ToolResult("t", "ok", "said", value)) == told
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import socket
 import threading
 
-from agentkit.http_security import server_of
+from agentkit.http_security import create_server
 
 
 def test_idle_connection_is_closed():
@@ -13,7 +13,7 @@ def test_idle_connection_is_closed():
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
         await send({"type": "http.response.body", "body": b"ok"})
 
-    server = server_of(answer, 0.3)
+    server = create_server(answer, 0.3)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()

@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from agentkit import Image
-from agentkit.content import MOST_FILE_BYTES, MOST_RETURNED_BYTES, File, part_of, quoted_file, word_of, worded
+from agentkit.content import MAX_FILE_BYTES, MAX_RETURNED_BYTES, File, load_part, part_text, quoted_file, read_part
 
 IMAGES = {
     "image/png": b"\x89PNG\r\n\x1a\n" + b"\0" * 8,
@@ -108,8 +108,8 @@ def test_type_of_a_file_is_detected(tmp_path, name):
     path.write_bytes(data)
     file = File.read(path)
     assert file == File.read(str(path)) == File.read(data, name)
-    assert (file.name, file.media_type, file.sound, file.data) == (name, media_type, sound, data)
-    assert file.checked() == file
+    assert (file.name, file.media_type, file.audio_format, file.data) == (name, media_type, sound, data)
+    assert file.validated() == file
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_type_of_a_file_is_detected(tmp_path, name):
         ("a.txt", b"a\0b", "not a file"),
         ("film.mp4", b"\0\0\0\x18ftypmp42", "not a file"),
         ("cat.pdf", IMAGES["image/png"], r"use Image\.read"),
-        ("big.pdf", PDF + bytes(MOST_FILE_BYTES), "more than 50 MB"),
+        ("big.pdf", PDF + bytes(MAX_FILE_BYTES), "more than 50 MB"),
     ],
 )
 def test_unsupported_files_are_rejected(tmp_path, name, data, said):
@@ -149,8 +149,8 @@ def test_invalid_file_url_is_rejected(url):
 )
 def test_file_is_shown_as_text(file, told, word, sent_as):
     """A file is shown with its name, type and length or its URL, and its repr omits the data."""
-    assert (str(file), word_of(file), file.file_name) == (told, word, sent_as)
-    assert (word_of("text"), word_of(Image("data:x"))) == ("text", "[image]")
+    assert (str(file), part_text(file), file.file_name) == (told, word, sent_as)
+    assert (part_text("text"), part_text(Image("data:x"))) == ("text", "[image]")
     assert "JVBER" not in repr(file)
 
 
@@ -171,7 +171,7 @@ def test_file_is_shown_as_text(file, told, word, sent_as):
 def test_words_of_a_text_file(url, words):
     """The words of a text file are enclosed in lines with its name, and other files have none."""
     quoted = None if words is None else f"[What follows is the file a.txt.]\n{words}\n[Here ends the file a.txt.]"
-    assert File(url, "a.txt").words == quoted
+    assert File(url, "a.txt").quoted_text == quoted
 
 
 @pytest.mark.parametrize(
@@ -181,28 +181,28 @@ def test_words_of_a_text_file(url, words):
         (File("data:application/pdf,%PDF-"), "must begin with https:, or be a data: URL in base64"),
         (File("file:///etc/passwd"), "must begin with https:, or be a data: URL in base64"),
         (File("data:application/pdf;base64,AAAA"), "models read a PDF"),
-        (File.read(PDF + bytes(MOST_RETURNED_BYTES)), "more than 15 MB"),
+        (File.read(PDF + bytes(MAX_RETURNED_BYTES)), "more than 15 MB"),
     ],
 )
 def test_file_rejected_by_providers(file, fault):
     """A file that providers would reject raises a ValueError with the reason."""
     with pytest.raises(ValueError, match=fault):
-        file.checked()
+        file.validated()
 
 
 def test_wrong_media_type_is_corrected():
     """A wrong media type is corrected from the content, and a URL is unchanged."""
     wrong = File(File.read(PDF).url.replace("application/pdf", "application/octet-stream"), "a.pdf")
-    assert wrong.checked() == File.read(PDF, "a.pdf")
-    assert File("https://x.example/a.pdf").checked() == File("https://x.example/a.pdf")
+    assert wrong.validated() == File.read(PDF, "a.pdf")
+    assert File("https://x.example/a.pdf").validated() == File("https://x.example/a.pdf")
 
 
 def test_path_is_replaced_by_its_content(tmp_path):
     """A path is replaced by its image, PDF or text, and a string is unchanged."""
     for name, data in {"a.png": IMAGES["image/png"], "a.pdf": PDF, "a.txt": b"hi"}.items():
         (tmp_path / name).write_bytes(data)
-    read = [worded(tmp_path / name) for name in ("a.png", "a.pdf", "a.txt")]
+    read = [load_part(tmp_path / name) for name in ("a.png", "a.pdf", "a.txt")]
     pdf = File.read(tmp_path / "a.pdf")
     assert read == [Image.read(tmp_path / "a.png"), pdf, quoted_file("a.txt", "hi")]
-    assert part_of(PDF) == File.read(PDF)
-    assert worded("a.pdf") == "a.pdf"
+    assert read_part(PDF) == File.read(PDF)
+    assert load_part("a.pdf") == "a.pdf"

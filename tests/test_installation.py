@@ -35,7 +35,7 @@ def test_pip_is_used_if_it_is_installed(tmp_path):
     (tmp_path / "pyvenv.cfg").write_text("home = /usr\nuv = 0.9\n")
     for prefix in (str(tmp_path), sys.prefix):
         assert re.match(r"(\S*/)?pip install", install_command(prefix=prefix))
-    assert installation._found("no-such-package-77") is None
+    assert installation._distribution("no-such-package-77") is None
 
 
 def test_path_of_pip_is_shown_if_needed(tmp_path, monkeypatch):

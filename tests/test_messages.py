@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agentkit import Image, Response, ToolResult
 from agentkit.messages import (
     AssistantMessage,
-    Missed,
+    FailedModel,
     SystemMessage,
     ToolCall,
     ToolMessage,
@@ -20,7 +20,7 @@ from agentkit.messages import (
     calls_in,
     failure_content,
     parts_of,
-    reading_call,
+    read_more_call,
     usage_of,
     well_formed,
     with_distinct_ids,
@@ -139,8 +139,8 @@ def test_failed_call_is_described_as_json():
 
 def test_call_that_reads_the_rest_of_a_result():
     """The call that reads the rest of a result contains its handle and optional start."""
-    assert reading_call('gọi"1') == 'read_more(handle="gọi\\"1")'
-    assert reading_call("call_1", 800) == 'read_more(handle="call_1", start=800)'
+    assert read_more_call('gọi"1') == 'read_more(handle="gọi\\"1")'
+    assert read_more_call("call_1", 800) == 'read_more(handle="call_1", start=800)'
 
 
 def test_result_is_ok_without_an_error():
@@ -159,7 +159,7 @@ def test_tariff_is_that_of_the_answering_provider():
     """The tariff of a response is that of the provider that answered, not of those that failed."""
     one, two = Tariff("openai", "a"), Tariff("offline", "b")
     lost, answer = Usage(requests=2, unreported=2, tariff=one), Usage(requests=1, unreported=1, tariff=two)
-    missed = (Missed("openai:a", "Unreachable", "gone", lost),)
+    missed = (FailedModel("openai:a", "Unreachable", "gone", lost),)
     assert usage_of([*missed, *missed]) == lost + lost
     again = Usage(10, 5, requests=1, tariff=one)
     assert Response(message_with(), usage=answer + lost, missed=missed).tariff == two
@@ -228,9 +228,9 @@ def test_every_message_has_content_text_and_agent(message, content, text, agent)
 
 
 def test_message_of_another_agent_has_the_same_fields():
-    """`of_agent` copies every field, including those added later."""
+    """`with_agent` copies every field, including those added later."""
     values = {field.name: f"the {field.name}" for field in dataclasses.fields(AssistantMessage)}
     message = AssistantMessage(**values)
     for other in ("writer", "the agent"):
-        copied = message.of_agent(other)
+        copied = message.with_agent(other)
         assert {name: getattr(copied, name) for name in values} == values | {"agent": other}

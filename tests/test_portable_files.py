@@ -70,6 +70,19 @@ def test_own_files_are_recognised(opened, tmp_path):
     assert not hasattr(os, "fchmod") or (tmp_path / "file").stat().st_mode & 0o777 == 0o600
 
 
+def test_platform_without_locks():
+    """Without the modules for locks, parts of files cannot be locked, and locking a file raises OSError."""
+    program = (
+        "import sys; sys.modules['fcntl'] = sys.modules['msvcrt'] = None\n"
+        "from agentkit.portable_files import has_range_locks, lock\n"
+        "print(has_range_locks())\n"
+        "lock(0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout == "False\n"
+    assert done.stderr.endswith("OSError: this platform has no file locks\n")
+
+
 @pytest.mark.slow
 def test_portable_tests_pass_on_a_limited_platform():
     """The portable tests pass without POSIX modules, folder descriptors and fchmod."""

@@ -399,8 +399,8 @@ def test_results_of_tools_are_redacted():
 
 
 ALMOST_KEYS = [
-    *(needle for needle, *_ in (*key_formats(), *_SHAPES)),
-    *(needle for needles, *_ in _SHAPES_OF_ANY_CASE for needle in needles),
+    *(needle for needle, *_ in key_formats()),
+    *(needle for needles, *_ in (*_SHAPES, *_SHAPES_OF_ANY_CASE) for needle in needles),
     *("eyJ-", "eyJaaaaaaaa.", "eyJ" + "a" * 4_000 + ".", "eyJaaaaaaaa.eyJaaaaaaaa-", "SG." + "a" * 200 + "."),
     *("password=", "password=a1", "api_key: 'a", "secret_key=", "://a:", "bearer ", "Bearer a", "sk-.", "a-", "a_"),
     *(

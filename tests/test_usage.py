@@ -19,8 +19,8 @@ from agentkit.usage import (
     Limits,
     Price,
     Tariff,
-    dearest,
-    shown_cost,
+    format_cost,
+    highest_price,
     unreported,
 )
 
@@ -81,7 +81,7 @@ def test_sum_has_a_part_for_each_tariff(usages):
 
 def test_one_tariff_needs_no_parts():
     """The sum of usages with one tariff has that tariff and no parts."""
-    usage = Usage(10, 5, requests=1).under(SMALL)
+    usage = Usage(10, 5, requests=1).with_tariff(SMALL)
     assert usage + usage == Usage(20, 10, requests=2, tariff=SMALL)
     assert Usage().by_tariff == ()
 
@@ -140,8 +140,8 @@ def test_tier_price_applies_to_the_whole_request():
 
 def test_tiered_prices_apply_to_each_request():
     """Tiered prices apply to each request and not to the sum of requests."""
-    short = Usage(1_000_000, 0, requests=10).under(SMALL)
-    long = Usage(1_000_000, 0, requests=4).under(LARGE)
+    short = Usage(1_000_000, 0, requests=10).with_tariff(SMALL)
+    long = Usage(1_000_000, 0, requests=4).with_tariff(LARGE)
     assert TIERED.dollars_of(short) == 1
     assert TIERED.dollars_of(long) == 2
     assert TIERED.dollars_of(short + long) == 3
@@ -172,13 +172,13 @@ def test_worst_case_is_never_exceeded(price, tiers, input_tokens, output_tokens,
 @given(st.lists(TIERED_PRICES, min_size=1, max_size=3), TOKENS, TOKENS)
 def test_most_expensive_of_several_prices(prices, input_tokens, output_tokens):
     """No price of several costs more than the most expensive of them."""
-    worst = dearest(prices).worst_case(input_tokens, output_tokens)
+    worst = highest_price(prices).worst_case(input_tokens, output_tokens)
     assert all(price.worst_case(input_tokens, output_tokens) <= worst * (1 + 1e-9) for price in prices)
 
 
 def test_most_expensive_of_one_price():
     """The most expensive of one price is the price itself."""
-    assert dearest([TIERED]) is TIERED
+    assert highest_price([TIERED]) is TIERED
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_invalid_price_is_rejected(rate):
 )
 def test_cost_is_shown_with_its_source(cost, text):
     """A cost is shown as an estimate with its source and date, a lower bound or unknown."""
-    assert shown_cost(cost) == text
+    assert format_cost(cost) == text
 
 
 @pytest.mark.for_each("name", ["tool_calls", "input_tokens", "repeated_calls"])
@@ -264,7 +264,7 @@ def test_limits_are_documented():
 )
 def test_limits_are_rendered(name, value, text):
     """A limit is rendered with its value and unit."""
-    assert Limits(**{name: value}).rendered(name) == text
+    assert Limits(**{name: value}).format_limit(name) == text
 
 
 def test_unlimited():

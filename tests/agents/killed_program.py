@@ -7,7 +7,7 @@ and, after another line of input, how the child ended. The keys of an order:
     prompt           the prompt to run; without it, the newest run is resumed
     way              run, arun, stream or astream
     folder           a folder in which `effects` gets a line for each effect of a tool, and `told` one for each
-                     milestone that the agent has reported
+                     stored event that the agent has reported
     dies             optional, [number, "before" or "after"]: the stored entry at which the child exits
 """
 
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from agentkit import Agent
 from agentkit.agents.result import Resumption, RunFinished
-from agentkit.events import Milestone
+from agentkit.events import StoredEvent
 from agentkit.messages import AssistantMessage, UserMessage
 from agentkit.sessions.codec import encode, to_line
 from agentkit.sessions.session import Session
@@ -128,7 +128,7 @@ def carry_out(order):
         llm=ScriptedLLM(decide, repeat=True),
         session=Session.open(store, order["session"]),
     )
-    agent.on(Milestone, lambda milestone: told.add(to_line(encode(milestone))))
+    agent.on(StoredEvent, lambda event: told.add(to_line(encode(event))))
     result = drive(agent, order["way"], order["prompt"] if "prompt" in order else Resumption())
     assert (result.status, result.output) == ("done", f"Done: {result.messages[0].content}."), result
 

@@ -155,7 +155,7 @@ def test_files_of_a_tool_result(value, told):
     assert told in result.content
     count = len(result.files)
     assert count == (5 if isinstance(value, list) and len(value) == 6 else told.count("[file 1"))
-    assert result.beside == (*result.images, *result.files)
+    assert result.attachments == (*result.images, *result.files)
 
 
 def test_pdf_of_a_tool_over_both_protocols(report):

@@ -288,7 +288,7 @@ def test_unchecked_text_is_not_in_the_result(lines):
         llm = LLM(base_url=server.base_url, model="m", max_retries=0)
         result = Agent("helper", [wait], llm=llm, guardrails=[no_secret]).run("go")
     assert (result.status != "done", result.text, result.value) == (True, "", "")
-    assert "SECRET" not in str(result.milestones[-1])
+    assert "SECRET" not in str(result.events[-1])
 
 
 def wait() -> str:
@@ -402,7 +402,7 @@ def test_refusal_cancels_a_concurrent_request(way, drive):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_stream_is_held_back_until_the_prompt_has_passed(way, drive):
-    """Text that arrives before a guardrail has passed is emitted afterwards, or never."""
+    """Text that arrives before a guardrail has passed is emitted after it has passed, as is later text."""
     order, gate = [], threading.Event()
 
     def check(prompt) -> None:
@@ -417,6 +417,19 @@ def test_stream_is_held_back_until_the_prompt_has_passed(way, drive):
     agent.on(TextDelta, lambda _: order.append("text"))
     assert drive(agent, way, "Hi!").output == "One two three."
     assert order[0] == "passed"
+    assert ("text" in order) == ("stream" in way)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_answer_can_arrive_after_the_prompt_has_passed(way, drive):
+    """A guardrail that has passed long before the model answers does not end the request."""
+
+    def check(prompt) -> None:
+        assert prompt
+
+    with FakeServer(slow("Hello.", before_seconds=0.3)) as server:
+        llm = LLM(base_url=server.base_url, model="m", max_retries=0)
+        assert drive(Agent("helper", llm=llm, guardrails=[check]), way, "Hi!").output == "Hello."
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -74,7 +74,7 @@ def test_instruction_function_can_be_set_pickled_and_copied():
     agent = Agent("clock")
     agent.instruction = partial("It is {}.".format, "noon")
     llm = ScriptedLLM("Yes.", "Yes.")
-    for each in (pickle.loads(pickle.dumps(agent)), agent.within(agent.session.anew())):
+    for each in (pickle.loads(pickle.dumps(agent)), agent.within(agent.session.start_over())):
         each.llm = llm
         each("Is it noon?")
     assert asked(llm) == ["It is noon.", "It is noon."]

@@ -55,7 +55,7 @@ def test_teams_that_contain_each_other():
     one.handoffs, two.handoffs = [two], [one]
     result = one.run("Go.")
     assert result.output == "Back."
-    assert [each.agent for each in result.milestones if isinstance(each, HandedOff)] == ["two", "one"]
+    assert [each.agent for each in result.events if isinstance(each, HandedOff)] == ["two", "one"]
 
 
 def hand_over() -> Agent:

@@ -370,14 +370,14 @@ def tampered(text, change):
 
 def add_approval(data):
     """Add an approval of the pending call."""
-    postponed = next(each for each in data["milestones"] if each["event"] == "tool_call_postponed")
+    postponed = next(each for each in data["events"] if each["event"] == "tool_call_postponed")
     approved = {"event": "approved", "call_id": postponed["call"]["id"], "answer": "once"}
-    data["milestones"].insert(-1, approved)
+    data["events"].insert(-1, approved)
 
 
 def change_arguments(data):
     """Change the arguments of the pending call."""
-    for each in data["milestones"]:
+    for each in data["events"]:
         if each["event"] == "response_received":
             each["response"]["message"]["tool_calls"][0]["arguments"] = '{"name": "everything"}'
 
@@ -403,10 +403,10 @@ def test_edited_saved_run_cannot_start_a_call():
     desk = Desk()
 
     def begin(data):
-        postponed = next(each for each in data["milestones"] if each["event"] == "tool_call_postponed")
+        postponed = next(each for each in data["events"] if each["event"] == "tool_call_postponed")
         decision = {**postponed["decision"], "verdict": "allow"}
-        data["milestones"].insert(-1, {"event": "tool_call_started", "call": postponed["call"], "decision": decision})
-        data["milestones"].remove(postponed)
+        data["events"].insert(-1, {"event": "tool_call_started", "call": postponed["call"], "decision": decision})
+        data["events"].remove(postponed)
 
     done = desk.agent("Done.").resume(tampered(desk.paused()[1].to_json(), begin), True)
     assert (done.output, desk.erased, done.tool_calls[0].result.status) == ("Done.", [], "interrupted")

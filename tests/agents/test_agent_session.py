@@ -212,8 +212,8 @@ def test_killed_run_can_be_resumed_from_any_entry(way, agent, place, tmp_path, f
     """A run killed at any entry can be resumed without repeating finished calls."""
     agent(decide, decide, decide, tools=[NOTE]).run("go")
     for entries, session in kills_of(place, tmp_path):
-        done = {entry.milestone.call.id for entry in entries if isinstance(entry.milestone, ToolCallFinished)}
-        begun = {entry.milestone.call.id for entry in entries if isinstance(entry.milestone, ToolCallStarted)}
+        done = {entry.event.call.id for entry in entries if isinstance(entry.event, ToolCallFinished)}
+        begun = {entry.event.call.id for entry in entries if isinstance(entry.event, ToolCallStarted)}
         later = Agent("helper", [NOTE], llm=ScriptedLLM(decide, repeat=True), session=session)
         assert len(session.unfinished) == 1
         result = drive(later, way, Resumption())
@@ -229,7 +229,7 @@ def test_new_prompt_ends_a_killed_run(agent, place, tmp_path, find_faults):
     """A new prompt ends a killed run and adds its messages to the history."""
     agent(decide, decide, decide, tools=[NOTE]).run("go")
     for entries, session in kills_of(place, tmp_path):
-        asked = any(isinstance(entry.milestone, ResponseReceived) for entry in entries)
+        asked = any(isinstance(entry.event, ResponseReceived) for entry in entries)
         later = Agent("helper", [NOTE], llm=ScriptedLLM("Hello again."), session=session)
         assert later("Are you there?") == "Hello again."
         assert session.unfinished == ()
@@ -250,7 +250,7 @@ def test_resume_requires_an_unfinished_run(agent):
 def test_denied_call_is_not_reported_as_interrupted(agent, place, tmp_path):
     """A call that was denied before the kill is reported as denied, not as interrupted."""
     agent(call("delete", text="all"), "Denied.", tools=[DELETE]).run("go")
-    cut = [entries for entries, _ in kills_of(place, tmp_path) if isinstance(entries[-1].milestone, ToolCallStarted)]
+    cut = [entries for entries, _ in kills_of(place, tmp_path) if isinstance(entries[-1].event, ToolCallStarted)]
     session = Session.open(tmp_path / f"killed behind {len(cut[0])}.db", "trip")
     result = Agent("helper", [DELETE], llm=ScriptedLLM("Denied."), session=session).resume()
     assert [used.result.status for used in result.tool_calls] == ["denied"]
@@ -278,7 +278,7 @@ def test_killed_run_continues_with_its_active_agent(way, place, tmp_path, drive)
     whole = team(Session.open(place, "trip")).run("go")
     assert (whole.output, whole.agent) == ("I know.", "expert")
     for entries, session in kills_of(place, tmp_path):
-        expert_asked = sum(isinstance(entry.milestone, ResponseReceived) for entry in entries) > 2
+        expert_asked = sum(isinstance(entry.event, ResponseReceived) for entry in entries) > 2
         later = team(session)
         expert = later.handoff_targets["expert"]
         if expert_asked:
@@ -287,7 +287,7 @@ def test_killed_run_continues_with_its_active_agent(way, place, tmp_path, drive)
         is_handed_off = any(used.result.lead and used.result.ok for used in result.tool_calls)
         assert (result.status, result.output, result.agent) == ("done", "I know.", "expert")
         assert is_handed_off
-        assert sum(isinstance(milestone, HandedOff) for milestone in result.milestones) == 1
+        assert sum(isinstance(event, HandedOff) for event in result.events) == 1
 
 
 def test_run_of_an_unknown_agent_is_unchanged(place):
@@ -324,7 +324,7 @@ def test_answer_of_a_finishing_tool_is_stored(agent, place, tmp_path):
     """After a kill, the answer of a finished `ends_run` tool is not requested again."""
     agent(call("finish", answer="42."), tools=[finish_tool]).run("go")
     for entries, session in kills_of(place, tmp_path):
-        if isinstance(entries[-1].milestone, ToolCallFinished):
+        if isinstance(entries[-1].event, ToolCallFinished):
             result = Agent("helper", [finish_tool], llm=ScriptedLLM(), session=session).resume()
             assert (result.status, result.output) == ("done", "42.")
             break
@@ -404,7 +404,7 @@ def test_undo_covers_changes_before_and_after_a_kill(place, tmp_path):
     assert (result.status, (folder / "a.txt").read_text()) == ("done", "new a")
     assert "new a" in result.changes
     assert "new b" in result.changes
-    assert "new a" in result.milestones[-1].changes
+    assert "new a" in result.events[-1].changes
     result.undo()
     assert {path.name: path.read_text() for path in folder.iterdir()} == {"a.txt": "old"}
     with pytest.raises(ToolError, match="already undone"):
@@ -521,12 +521,12 @@ def test_approval_is_stored_when_the_process_dies(agent, place, tmp_path):
     agent(call("delete", text="all"), **later).run("go")
     agent("Deleted.", **later).resume(answers=True)
     for entries, session in kills_of(place, tmp_path):
-        if not session.unfinished or not any(isinstance(entry.milestone, Approved) for entry in entries):
+        if not session.unfinished or not any(isinstance(entry.event, Approved) for entry in entries):
             continue
         asked = []
         again = Agent("helper", [DELETE], llm=ScriptedLLM("Deleted."), session=session, approve=asked.append)
         result = again.resume()
-        is_begun = isinstance(entries[-1].milestone, ToolCallStarted)
+        is_begun = isinstance(entries[-1].event, ToolCallStarted)
         assert (result.status, asked) == ("done", [])
         assert result.tool_calls[0].result.status == ("interrupted" if is_begun else "ok")
 
@@ -538,7 +538,7 @@ def test_approved_call_that_had_begun_may_have_taken_effect(agent, place, tmp_pa
     agent("Deleted.", **later).resume(answers=True)
     told = {}
     for entries, session in kills_of(place, tmp_path):
-        kind = type(entries[-1].milestone)
+        kind = type(entries[-1].event)
         if kind in (Approved, ToolCallStarted):
             helper = Agent("helper", [DELETE], llm=ScriptedLLM("Hello."), session=session)
             helper("Are you there?")
@@ -628,7 +628,7 @@ def test_full_disk_in_the_middle_of_a_run(way, full_disk, agent, find_faults, dr
     assert "interrupted" in told[1]["content"]
     assert [message["content"] for message in helper.history[-2:]] == ["and now?", "There is room."]
     assert helper.history == agent().history
-    assert isinstance(helper.session.entries[-1].milestone, RunEnded)
+    assert isinstance(helper.session.entries[-1].event, RunEnded)
 
 
 READ_ONLY = """

@@ -147,9 +147,9 @@ def test_pause_under_the_second_agent(way, drive, find_faults):
     expert = Agent("expert", [tool], approve=later, llm=ScriptedLLM(*lines))
     desk = Agent("desk", handoffs=[expert], llm=ScriptedLLM(TO_EXPERT))
     first = drive(desk, way)
-    assert (first.status, first.agent, first.lead) == ("paused", "expert", desk)
+    assert (first.status, first.agent, first.last_agent) == ("paused", "expert", desk)
     second = drive(desk, way, first.resumption(True))
-    assert (second.status, ran, second.lead) == ("paused", ["a"], desk)
+    assert (second.status, ran, second.last_agent) == ("paused", ["a"], desk)
     elsewhere = Agent("desk", handoffs=[expert], llm=ScriptedLLM())
     assert drive(elsewhere, way, RunResult.from_json(second.to_json()).resumption(True)).output == "Done."
     assert ran == ["a", "b"]

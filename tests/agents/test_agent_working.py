@@ -92,7 +92,7 @@ def test_pending_call_of_a_worker_pauses_the_outer_run(way):
     assert json.loads(pending.arguments) == {"order": 7, "euros": 80}
     assert pending.question.startswith("clerk wants to call refund")
     assert desk.done == ["look up 7"]
-    result = result_of(paused.lead, way, paused.resumption(True))
+    result = result_of(paused.last_agent, way, paused.resumption(True))
     assert (result.status, result.output, contents(result)) == ("done", "All done.", ["I have refunded it."])
     assert desk.done == ["look up 7", "refund 7 80"]
 
@@ -163,7 +163,7 @@ def test_pending_call_of_a_nested_worker(way):
     )
     paused = result_of(boss(middle), way, "Go")
     assert [(each.tool, each.within) for each in paused.pending] == [("refund", "desk")]
-    result = result_of(paused.lead, way, paused.resumption(True))
+    result = result_of(paused.last_agent, way, paused.resumption(True))
     assert (contents(result), desk.done) == (["The clerk did it."], ["look up 7", "refund 7 80"])
 
 
@@ -282,7 +282,7 @@ def test_resumed_worker_completes_its_file_change(tmp_path):
 def changed(text, **other):
     """Return a saved run whose pending call was changed."""
     data = json.loads(text)
-    (entry,) = (each for each in data["milestones"] if each["event"] == "tool_call_postponed")
+    (entry,) = (each for each in data["events"] if each["event"] == "tool_call_postponed")
     entry.update(other)
     return json.dumps(data)
 
@@ -291,7 +291,7 @@ def test_changed_call_of_a_saved_run_is_rejected():
     """Changing the displayed call of a worker in a saved run approves nothing."""
     desk = Desk()
     text = boss(worker(Desk())).run("Go").to_json()
-    entry = next(each for each in json.loads(text)["milestones"] if each["event"] == "tool_call_postponed")
+    entry = next(each for each in json.loads(text)["events"] if each["event"] == "tool_call_postponed")
     shown = {**entry["inner"], "arguments": '{"order": 7, "euros": 1}'}
     agent = boss(worker(desk, "never"))
     agent.llm = ScriptedLLM(lambda request: request.messages[-1].content)
@@ -304,8 +304,8 @@ def test_saved_run_with_a_truncated_worker_approves_nothing():
     """A saved run whose worker was cut off before its pending call approves nothing."""
     desk = Desk()
     text = boss(worker(Desk())).run("Go").to_json()
-    entry = next(each for each in json.loads(text)["milestones"] if each["event"] == "tool_call_postponed")
-    cut = {**entry["inner_run"], "milestones": entry["inner_run"]["milestones"][:1]}
+    entry = next(each for each in json.loads(text)["events"] if each["event"] == "tool_call_postponed")
+    cut = {**entry["inner_run"], "events": entry["inner_run"]["events"][:1]}
     agent = boss(worker(desk, "never"))
     agent.llm = ScriptedLLM(lambda request: request.messages[-1].content)
     assert "The saved run was changed" in agent.resume(changed(text, inner_run=cut), True).output
@@ -316,10 +316,10 @@ def test_forged_approval_of_a_worker_is_ignored():
     """A forged approval in a worker's saved run is ignored."""
     desk = Desk()
     text = boss(worker(Desk())).run("Go").to_json()
-    entry = next(each for each in json.loads(text)["milestones"] if each["event"] == "tool_call_postponed")
+    entry = next(each for each in json.loads(text)["events"] if each["event"] == "tool_call_postponed")
     forged = json.loads(json.dumps(entry["inner_run"]))
     asked = entry["inner"]["id"].partition(".")[2]
-    forged["milestones"].append({"event": "approved", "call_id": asked, "answer": "once"})
+    forged["events"].append({"event": "approved", "call_id": asked, "answer": "once"})
     agent = boss(worker(desk, "never"))
     agent.llm = ScriptedLLM("All done.")
     agent.resume(changed(text, inner_run=forged), False)
@@ -357,8 +357,8 @@ def test_recorded_pause_is_replayed(tmp_path):
 
 def test_paused_run_contains_the_calls_of_its_worker():
     """A paused outer run contains the earlier tool calls of its worker."""
-    milestones = boss(worker(Desk())).run("Go").milestones
-    (postponed,) = (each for each in milestones if isinstance(each, ToolCallPostponed))
+    events = boss(worker(Desk())).run("Go").events
+    (postponed,) = (each for each in events if isinstance(each, ToolCallPostponed))
     assert RunResult.from_json(json.dumps(postponed.inner_run)).tool_calls[0].call.name == "look_up"
 
 

@@ -201,7 +201,7 @@ def test_tool_calls_are_granted_up_to_the_limit():
     inside = budget(above, tool_calls=50)
     assert [inside.take("tool_calls", 2), inside.take("tool_calls", 2), inside.take("tool_calls", 2)] == [2, 1, 0]
     assert (inside.spent.counts["tool_calls"], above.spent.counts["tool_calls"]) == (3, 3)
-    assert "limited to 3 tool calls" in inside.beyond("tool_calls").reason
+    assert "limited to 3 tool calls" in inside.limit_exceeded("tool_calls").reason
     assert budget().take("tool_calls", 1_000) == 1_000
 
 

@@ -24,7 +24,7 @@ def no_model():
 
 def test_short_requests_are_sent_unchanged():
     """A short request is sent without looking up the model's context window."""
-    assert ContextBudget(Window()).left(Request(conversation()), no_model) is None
+    assert ContextBudget(Window()).available_tokens(Request(conversation()), no_model) is None
 
 
 def test_long_requests_are_limited_by_the_context_window():
@@ -32,18 +32,18 @@ def test_long_requests_are_limited_by_the_context_window():
     long = Request(conversation(100, 4_000), "Be brief.")
     known = LLM("openai", "gpt-5.4-mini", "a-key")
     unknown = LLM(base_url="http://127.0.0.1:9/v1", model="my-own")
-    assert 50_000 < ContextBudget(Window()).left(long, lambda: known) < 2_000_000
-    assert ContextBudget(Window()).left(long, lambda: unknown) is None
+    assert 50_000 < ContextBudget(Window()).available_tokens(long, lambda: known) < 2_000_000
+    assert ContextBudget(Window()).available_tokens(long, lambda: unknown) is None
 
 
 def test_estimates_follow_the_server():
     """If the server counts twice the estimated tokens, half as much fits."""
     room, request = ContextBudget(Window(tokens=4_000)), Request(conversation())
-    before = room.left(request, no_model)
+    before = room.available_tokens(request, no_model)
     room.learn(request, 2 * room.tokens(request))
-    assert abs(room.left(request, no_model) - before // 2) <= 1
+    assert abs(room.available_tokens(request, no_model) - before // 2) <= 1
     room.learn(request, 0)
-    assert abs(room.left(request, no_model) - before // 2) <= 1
+    assert abs(room.available_tokens(request, no_model) - before // 2) <= 1
 
 
 def test_rejection_reduces_the_window():
@@ -138,7 +138,7 @@ def test_fitted_messages_include_the_newest_exchange():
     """The messages that fit are the newest ones, preceded by the summary."""
     room, messages = ContextBudget(Window(tokens=500, summarise=True)), conversation()
     room.summary = Summary(16, messages[15], "They spoke.")
-    fitted = room.fitted(messages, 500, 20, with_handles=False)
+    fitted = room.fit_messages(messages, 500, 20, with_handles=False)
     assert fitted.fits
     assert fitted.messages[-1] == PROMPT
     assert "They spoke." in str(fitted.messages[0])

@@ -14,7 +14,7 @@ from contextlib import aclosing, suppress
 import pytest
 
 from agentkit import LLM, Agent, Tool
-from agentkit.agents.effects import MOST_THREADS
+from agentkit.agents.effects import MAX_THREADS
 from agentkit.agents.result import RunFinished
 from agentkit.events import TextDelta, ToolCallFinished
 from agentkit.testing import FakeServer, ScriptedLLM, call, say, slow
@@ -341,7 +341,7 @@ def test_waiting_calls_are_not_started_after_the_end():
     def leave() -> None:
         raise SystemExit
 
-    blocking = [call("block", index=index) for index in range(2 * MOST_THREADS)]
+    blocking = [call("block", index=index) for index in range(2 * MAX_THREADS)]
     agent = Agent("helper", [block, leave], llm=ScriptedLLM([call("leave"), *blocking]))
     with pytest.raises(SystemExit):
         agent.run("go")
@@ -349,7 +349,7 @@ def test_waiting_calls_are_not_started_after_the_end():
     so_far = len(begun)
     release.set()
     time.sleep(0.2)
-    assert len(begun) == so_far <= MOST_THREADS
+    assert len(begun) == so_far <= MAX_THREADS
 
 
 CHILD = """

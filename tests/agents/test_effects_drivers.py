@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from agentkit import LLM, Agent
-from agentkit.agents.effects import MOST_THREADS
+from agentkit.agents.effects import MAX_THREADS
 from agentkit.agents.result import RunFinished
 from agentkit.decisions import Decision, Verdict
 from agentkit.events import (
@@ -237,7 +237,7 @@ def test_results_are_in_the_requested_order(function, way):
 @pytest.mark.parametrize("way", WAYS)
 def test_more_calls_than_threads(way):
     """All calls of a response run, even if there are more calls than threads."""
-    count = 2 * MOST_THREADS + 1
+    count = 2 * MAX_THREADS + 1
     agent = Agent("helper", [add], llm=ScriptedLLM([call("add", a=n, b=0) for n in range(count)], "Done."))
     result = events_of_run(agent, way)[-1].result
     assert [used.result.value for used in result.tool_calls] == list(range(count))
@@ -247,7 +247,7 @@ def test_more_calls_than_threads(way):
 def test_concurrent_calls_are_limited(way):
     """The number of concurrent calls is limited, and that limit is used fully."""
     lock, at_work, most = threading.Lock(), [], []
-    together = threading.Barrier(MOST_THREADS)
+    together = threading.Barrier(MAX_THREADS)
 
     def work() -> None:
         with lock:
@@ -257,8 +257,8 @@ def test_concurrent_calls_are_limited(way):
         with lock:
             at_work.pop()
 
-    events_of_run(Agent("helper", [work], llm=ScriptedLLM([call("work")] * (3 * MOST_THREADS), "Done.")), way)
-    assert (len(most), max(most)) == (3 * MOST_THREADS, MOST_THREADS)
+    events_of_run(Agent("helper", [work], llm=ScriptedLLM([call("work")] * (3 * MAX_THREADS), "Done.")), way)
+    assert (len(most), max(most)) == (3 * MAX_THREADS, MAX_THREADS)
 
 
 def see(note: str) -> str:

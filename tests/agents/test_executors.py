@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 import pytest
 
 from agentkit import LLM, Agent, ConfigError, Limits, Policy, SafetyLevel, Session, core_tools, default_tools
-from agentkit.agents.batch import MOST_LOSSES, packed, run_elsewhere
+from agentkit.agents.batch import MAX_LOSSES, pickle_agent, run_elsewhere
 from agentkit.agents.prompt_run import Job
 from agentkit.agents.result import RunFinished
 from agentkit.agents.run_config import LINEAGE, NONE
@@ -175,7 +175,7 @@ def test_dask_worker_that_dies(tmp_path, cluster, deadly, noted, answer):
         assert [result.output for result in results] == [f"It is {prompt}." for prompt in prompts]
         assert noted() == sorted(prompts)
         lost = agent.map([*prompts, "die_always"], 1, executor=cluster.get_executor())[-1]
-        assert (lost.status, f"{MOST_LOSSES} times (KilledWorker" in str(lost.error)) == ("failed", True)
+        assert (lost.status, f"{MAX_LOSSES} times (KilledWorker" in str(lost.error)) == ("failed", True)
         assert noted() == sorted([*prompts, "die_always"])
 
 
@@ -246,9 +246,9 @@ def holding(name):
 def test_conversation_is_not_sent_to_other_processes():
     """The agent's conversation is not sent to other processes."""
     agent = Agent("x", llm=LLM(base_url="http://127.0.0.1:9", model="any"))
-    before = len(packed(agent))
+    before = len(pickle_agent(agent))
     agent.session.append([UserMessage("A long story. " * 1_000)])
-    assert abs(len(packed(agent)) - before) < 100
+    assert abs(len(pickle_agent(agent)) - before) < 100
 
 
 def test_policy_of_the_caller_applies_in_other_processes(deadly):
@@ -277,7 +277,7 @@ def test_policy_of_the_caller_applies_in_other_processes(deadly):
 def test_run_leaves_nothing_behind_in_a_worker_process():
     """A run leaves no restrictions behind in its worker process."""
     with FakeServer(echo, repeat=True) as server:
-        report = run_elsewhere(packed(Agent("echo", llm=client_of(server))), Job(0, "3"), Limits(seconds=60))
+        report = run_elsewhere(pickle_agent(Agent("echo", llm=client_of(server))), Job(0, "3"), Limits(seconds=60))
     assert "It is 3." in report.saved
     assert LINEAGE.get() is NONE
 

@@ -90,7 +90,7 @@ class Trip:
     def check_end(self):
         """Check that the last run succeeded and left nothing unfinished."""
         session = self.session
-        assert (session.unfinished, session.entries[-1].milestone.status) == ((), "done")
+        assert (session.unfinished, session.entries[-1].event.status) == ((), "done")
 
     @property
     def session(self):
@@ -105,28 +105,28 @@ class Trip:
     def _check_what_is_left(self):
         """Check that all reported results are stored, the history is valid, and no call was repeated."""
         session = self.session
-        milestones = [entry.milestone for entry in session.entries]
-        assert Counter(self._lines("told")) - Counter(to_line(encode(each)) for each in milestones) == Counter()
+        events = [entry.event for entry in session.entries]
+        assert Counter(self._lines("told")) - Counter(to_line(encode(each)) for each in events) == Counter()
         assert self._find_faults(Agent("reader", llm=ScriptedLLM(), session=session).history) == []
         effects = Counter(self._lines("effects"))
-        finished = [each for each in milestones if isinstance(each, ToolCallFinished)]
+        finished = [each for each in events if isinstance(each, ToolCallFinished)]
         assert len({used.call.id for used in finished}) == len(finished)
         for used in finished:
             token = json.loads(used.call.arguments)["token"]
             assert effects[token] >= used.result.ok
             assert used.result.status == ("ok" if used.result.ok else "interrupted")
-        assert {token for token, count in effects.items() if count > 1} <= self._lookings(milestones)
+        assert {token for token, count in effects.items() if count > 1} <= self._lookings(events)
 
     @staticmethod
-    def _lookings(milestones):
+    def _lookings(events):
         """Return the tokens of the idempotent calls."""
-        calls = [each.call for each in milestones if isinstance(each, ToolCallStarted)]
+        calls = [each.call for each in events if isinstance(each, ToolCallStarted)]
         return {json.loads(call.arguments)["token"] for call in calls if call.name == "look"}
 
     def _unfinished_calls(self):
         """Return the ids and tools of the started calls without a result in the unfinished run."""
         entries, unfinished = self.session.entries, self.session.unfinished
-        left = [entry.milestone for entry in entries if entry.run in unfinished]
+        left = [entry.event for entry in entries if entry.run in unfinished]
         finished = {each.call.id for each in left if isinstance(each, ToolCallFinished)}
         begun = {each.call.id: each.call.name for each in left if isinstance(each, ToolCallStarted)}
         return {call_id: tool for call_id, tool in begun.items() if call_id not in finished}
@@ -183,8 +183,8 @@ def test_kill_at_each_entry(instant, new_trip):
         trip.check_end()
 
 
-def test_errand_stores_each_milestone_separately(new_trip):
-    """A run that is not killed stores each milestone as a separate entry."""
+def test_errand_stores_each_event_separately(new_trip):
+    """A run that is not killed stores each stored event as a separate entry."""
     trip = new_trip("trip")
     trip.run("run", prompt="errand")
     assert len(trip.session.entries) == ENTRIES

@@ -64,7 +64,7 @@ def play(answers, *, session=None, approval=None, **limits):
             case AskModel():
                 step.answer = next(answers)
             case AskPerson():
-                step.answer = step.approved(approval)
+                step.answer = step.to_approved(approval)
             case UseTools():
                 step.results.update((judged.call.id, judged.run()) for judged in step.calls)
     playing.run.close()

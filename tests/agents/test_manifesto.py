@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agentkit import LLM, Agent, ConfigError
-from agentkit.agents.agent_file import tools_listed_in
+from agentkit.agents.agent_file import find_listed_tools
 from agentkit.testing import FakeServer, ScriptedLLM
 
 MANIFESTO = """\
@@ -115,7 +115,7 @@ def test_names_and_inputs(file, name, real):
 
 def test_placeholders_are_not_tools():
     """A placeholder that explains the form of a call is not listed as a tool."""
-    assert tools_listed_in("<TOOL: NAME>input</TOOL>\n<TOOL:Search>x</TOOL><TOOL: Search>") == {"Search": 1}
+    assert find_listed_tools("<TOOL: NAME>input</TOOL>\n<TOOL:Search>x</TOOL><TOOL: Search>") == {"Search": 1}
 
 
 def test_manifesto_is_sent_to_a_server_as_text(file):

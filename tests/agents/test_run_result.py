@@ -124,10 +124,10 @@ def test_inconsistent_saved_run_is_rejected(tmp_path):
     calls = [{"id": "a", "name": "add", "arguments": "{}"}] * 2
     orphan = {"role": "tool", "call_id": "x", "name": "add", "content": "3"}
     for edited, told in (
-        (changed(text, "milestones", 0, "record", to=theirs), "record of changes belongs to another run"),
+        (changed(text, "events", 0, "record", to=theirs), "record of changes belongs to another run"),
         (changed(text, "run", to="0" * 32), "record of changes belongs to another run"),
         (changed(text, "run", to=""), "has no run id"),
-        (changed(text, "milestones", 1, "response", "message", "tool_calls", to=calls), "the id 'a' of another call"),
+        (changed(text, "events", 1, "response", "message", "tool_calls", to=calls), "the id 'a' of another call"),
         (changed(text, "history", to=[orphan]), "a result of the call 'x', which does not exist"),
     ):
         with pytest.raises(SessionError, match=f"This saved run was changed: .*{told}"):

@@ -51,7 +51,7 @@ def test_message_after_the_answer_continues_the_run():
     result = asyncio.run(streamed())
     assert result.output == "Second."
     assert texts(llm.requests[1]) == ["Go.", "First.", "And then?"]
-    assert sum(isinstance(each, InputReceived) for each in result.milestones) == 1
+    assert sum(isinstance(each, InputReceived) for each in result.events) == 1
 
 
 def test_message_before_the_first_request():

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from agentkit import Agent, Approval, Limits, Tool
-from agentkit.agents.tool_calls import rounds
+from agentkit.agents.tool_calls import concurrent_groups
 from agentkit.agents.tool_policy import JudgedCall
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ConfigError
@@ -34,8 +34,8 @@ def killed(path, *calls, since=()):
     """Return a session whose run was killed after the model had requested calls and `since` was stored."""
     session = Session.open(path / "a.db", "trip")
     message = AssistantMessage("", tuple(calls))
-    milestones = [RunStarted("helper", "go"), ResponseReceived(Response(message, "tool_calls")), *since]
-    session.store.append("trip", [SessionEntry("run", 1.0, milestone) for milestone in milestones])
+    events = [RunStarted("helper", "go"), ResponseReceived(Response(message, "tool_calls")), *since]
+    session.store.append("trip", [SessionEntry("run", 1.0, event) for event in events])
     return session
 
 
@@ -144,7 +144,7 @@ def test_call_that_was_pending_stays_pending(tmp_path):
     session = killed(tmp_path, ERASE, since=[ToolCallPostponed(ERASE, "May it?", ASKED)])
     result = Agent("helper", [tool], llm=ScriptedLLM("Done."), session=session).resume()
     assert (result.status, ran, result.pending[0].question) == ("paused", [], "May it?")
-    assert sum(isinstance(each, ToolCallPostponed) for each in result.milestones) == 1
+    assert sum(isinstance(each, ToolCallPostponed) for each in result.events) == 1
     assert result.resume(True).output == "Done."
 
 
@@ -219,8 +219,12 @@ def test_rounds_of_calls():
     tools = [one.enter, one.where, other.enter, one.awhere, len, None, one.where]
     made = [tool and Tool(tool, f"tool_{place}") for place, tool in enumerate(tools)]
     calls = [JudgedCall(ToolCall(str(place), "a", "{}"), ALLOWED, tool) for place, tool in enumerate(made)]
-    assert ["".join(judged.call.id for judged in together) for together in rounds(calls)] == ["02345", "1", "6"]
-    assert rounds([]) == []
+    assert ["".join(judged.call.id for judged in together) for together in concurrent_groups(calls)] == [
+        "02345",
+        "1",
+        "6",
+    ]
+    assert concurrent_groups([]) == []
 
 
 @pytest.mark.parametrize("way", ["method", "partial", "wrapped"])

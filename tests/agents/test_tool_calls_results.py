@@ -203,7 +203,7 @@ def test_answer_of_a_person_is_checked(way):
     paused = agent(hidden, call("ask_user", question="What?")).run("go")
     assert paused.status == "paused"
     llm = ScriptedLLM("Thanks.")
-    paused.lead.llm = llm
+    paused.last_agent.llm = llm
     result = paused.resume(f"It is {SECRET}") if way == "run" else asyncio.run(paused.aresume(f"It is {SECRET}"))
     assert result.tool_calls[0].result.content == "It is ***"
     assert SECRET not in repr(llm.requests)

@@ -35,7 +35,7 @@ def test_call_line_is_wrapped_between_words(spawn):
 
 
 def test_jsonl_is_an_export_of_the_session(typed_line, tmp_path):
-    """--jsonl prints a line for each milestone in the format of an exported session, which can be imported."""
+    """--jsonl prints a line for each stored event in the format of an exported session, which can be imported."""
     with FakeServer(SUM, "It is 4.\u202e") as server:
         out, err, code = typed_line("--jsonl", "2+2?", server=server)
     lines = [json.loads(line) for line in out.splitlines()]

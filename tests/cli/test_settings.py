@@ -235,6 +235,25 @@ def test_agent_file_precedence(monkeypatch, folder, own_user_file):
     assert settings_here(None, path).of("session") == "trips"
 
 
+def test_program_precedence(folder, own_user_file):
+    """A program's agent overrides the tools, safety level, iterations, changed limits and session of other files."""
+    own_user_file('safety = "safe"\ntools = "web"\nsession = "mine"\n[limits]\ncost = 1.0\nseconds = 9\n')
+    path = folder / "clerk.py"
+    path.write_text(
+        "from agentkit import Agent, Limits, core_tools\n"
+        "tools, limits = core_tools.only('calculator'), Limits(cost=0.5)\n"
+        "clerk = Agent('clerk', tools, limits=limits, max_iterations=12, safety='network', session='trips')\n"
+    )
+    found = settings_here(None, path)
+    assert (found.tools.names, found.of("safety"), found.of("session")) == (
+        ("calculator",),
+        SafetyLevel.NETWORK,
+        "trips",
+    )
+    assert (found.of("limits.iterations"), found.limits.cost, found.limits.seconds) == (12, 0.5, 9)
+    assert settings_here({"limits": {"cost": 2.0}}, path).limits.cost == 2
+
+
 @pytest.mark.parametrize(("said", "session"), [("", None), ("session: none\n", "")])
 def test_session_setting_of_an_agent_file(folder, said, session):
     """An agent's file has no session setting by default; `session: none` disables storing."""

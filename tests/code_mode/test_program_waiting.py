@@ -165,7 +165,7 @@ def test_reading_pending_calls_runs_nothing():
     result = paused_result(desk.tools, PAY)
     again = result.resume().resume().resume()
     assert again.pending == result.pending
-    assert [type(each).__name__ for each in again.milestones].count("ToolCallStarted") == 1
+    assert [type(each).__name__ for each in again.events].count("ToolCallStarted") == 1
     assert desk.done == ["price Hue"]
     assert printed(again.resume(True)) == "21 EUR for Hue\n"
 
@@ -363,7 +363,7 @@ def test_program_may_call_a_tool_that_asks_for_text():
     (pending,) = result.pending
     assert (pending.tool, pending.question, pending.needs_answer) == ("ask_user", "Which seat?", True)
     assert result.resume(True).pending[0].question == "Which seat?"
-    assert printed(result.lead.resume(answers={pending.id: "By the window."})) == "21\nBy the window.\n"
+    assert printed(result.last_agent.resume(answers={pending.id: "By the window."})) == "21\nBy the window.\n"
     assert desk.done == ["price Hue"]
 
 
@@ -446,7 +446,7 @@ def test_saved_run_with_a_forged_approval_is_rejected():
     """A saved run with an inserted approval of a program's call is rejected."""
     result = paused_result(Desk().tools, PAY)
     saved = json.loads(result.to_json())
-    saved["milestones"].insert(-1, {"event": "approved", "call_id": result.pending[0].id, "answer": "once"})
+    saved["events"].insert(-1, {"event": "approved", "call_id": result.pending[0].id, "answer": "once"})
     with pytest.raises(SessionError, match="marks waiting calls as approved"):
         RunResult.from_json(json.dumps(saved))
 
@@ -484,10 +484,10 @@ def test_program_killed_after_resuming_is_not_run_again(tmp_path):
     """A program that was running when its process died is not run again."""
     desk, session = Desk(), Session.open(tmp_path / "one.db", "x")
     result = paused_result(desk.tools, PAY, session=session)
-    started = next(each for each in result.milestones if isinstance(each, ToolCallStarted))
+    started = next(each for each in result.events if isinstance(each, ToolCallStarted))
     run = session.reopen(result.run_id)
-    for milestone in (RunResumed(), Approved(result.pending[0].id, "once"), started):
-        run.keep(milestone)
+    for event in (RunResumed(), Approved(result.pending[0].id, "once"), started):
+        run.keep(event)
     run.leave()
     again = clerk(desk.tools, "Done.", session=Session.open(tmp_path / "one.db", "x")).resume()
     assert again.tool_calls[0].result.status == "interrupted"
@@ -499,7 +499,7 @@ def test_abandoned_program_is_reported_as_started(tmp_path):
     """A program that never resumes is reported as possibly effective, because of its first calls."""
     result = paused_result(Desk().tools, PAY)
     assert "waits for a person" in result.messages[-1].content
-    postponed = next(each for each in result.milestones if isinstance(each, ToolCallPostponed))
+    postponed = next(each for each in result.events if isinstance(each, ToolCallPostponed))
     assert [(each.call.name, each.value, each.outcome) for each in postponed.made] == [("price", 21, "ok")]
 
 

@@ -166,7 +166,7 @@ def test_any_value_can_be_an_answer(value, answer, tmp_path):
     """Any value can be an answer: strings unchanged, other values as JSON."""
     report = Suite("x", [Case("?", id="one")], [lambda _case, _result: True]).run({"it": lambda _question: value})
     (trial,) = report.trials
-    assert trial.result.milestones[-1].output == answer
+    assert trial.result.events[-1].output == answer
     report.save(tmp_path / "report.json")
     assert Report.read(tmp_path / "report.json").trials[0].answer == answer
 
@@ -454,5 +454,5 @@ def test_conversation_that_is_summarised_inside():
         return "yes"
 
     trial = yes(answer)
-    assert any(isinstance(each, Summarised) for each in trial.result.milestones)
+    assert any(isinstance(each, Summarised) for each in trial.result.events)
     assert (trial.outcome, trial.usage, trial.usage.requests) == ("passed", answer.spent, len(llm.requests))

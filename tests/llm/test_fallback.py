@@ -236,10 +236,12 @@ def test_model_with_a_fallback_is_not_retried(is_streamed):
     assert "asked" not in response.missed[1].error
 
 
-def test_last_model_uses_all_retries():
-    """The last model of a chain uses all of its retries."""
-    with FakeServer(fail(500, "one", headers=AWAY)) as one, FakeServer(fail(500, "two"), "Hello.") as two:
-        assert at(one, fallback=at(two, max_retries=1)).complete("Hi").text == "Hello."
+def test_last_model_is_retried_after_a_timeout():
+    """The last model of a chain is retried also after a timeout."""
+    late = slow("Late.", before_seconds=60)
+    with FakeServer(fail(500, "one", headers=AWAY)) as one, FakeServer(late, "Hello.") as two:
+        fallback = at(two, "second", timeout_seconds=0.2, max_retries=1)
+        assert at(one, fallback=fallback).complete("Hi").text == "Hello."
 
 
 def test_lost_request_is_counted_under_its_model(ask):

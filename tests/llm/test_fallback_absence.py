@@ -4,7 +4,7 @@ import pytest
 
 from agentkit.errors import RateLimited, Unauthorized, Unreachable
 from agentkit.llm.fallback import CircuitBreaker
-from agentkit.messages import Missed
+from agentkit.messages import FailedModel
 
 GONE = Unreachable("gone")
 
@@ -30,7 +30,7 @@ def fail(absence, clock, error=GONE, *, took=0.0):
     """Call the model, which fails after the given seconds."""
     began = clock.seconds
     clock.seconds += took
-    absence.has_failed(error, Missed("m", type(error).__name__, str(error)), began)
+    absence.has_failed(error, FailedModel("m", type(error).__name__, str(error)), began)
 
 
 def is_asked_after(absence, clock, seconds):
@@ -107,7 +107,7 @@ def test_concurrent_failures_count_once(clock):
     began = clock.seconds
     clock.seconds += 1
     for _ in range(10):
-        absence.has_failed(GONE, Missed("m", "Unreachable", "gone"), began)
+        absence.has_failed(GONE, FailedModel("m", "Unreachable", "gone"), began)
     assert is_asked_after(absence, clock, 30)
 
 

@@ -5,7 +5,7 @@ import pytest
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
 from agentkit.llm.fallback import all_failed, goes_on, is_lasting, missed, missed_text
 from agentkit.llm.protocols.error_mapping import failure
-from agentkit.messages import Missed
+from agentkit.messages import FailedModel
 from agentkit.usage import Tariff, Usage
 
 TARIFF = Tariff("openai", "gpt")
@@ -63,7 +63,7 @@ def test_failed_requests_that_may_be_charged():
 
 def test_missed_text_of_a_skipped_model():
     """A skipped model is described as skipped, and a long message is truncated."""
-    told = missed_text(Missed("openai:gpt", "Unreachable", "x" * 900, was_asked=False))
+    told = missed_text(FailedModel("openai:gpt", "Unreachable", "x" * 900, was_asked=False))
     assert told.startswith("[openai:gpt, skipped after a recent failure] xxx")
     assert len(told) < 700
 

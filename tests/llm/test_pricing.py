@@ -351,8 +351,8 @@ from agentkit import LLM
 from agentkit.llm.pricing import cost_of
 from agentkit.usage import Price, Tariff
 usage = LLM(base_url=sys.argv[1], model="m").complete("Hello").usage
-assert cost_of(usage.under(Tariff("offline", "needle3"))).dollars == 0
-assert cost_of(usage.under(Tariff("x", "m", price=Price(1, 1)))).dollars > 0
+assert cost_of(usage.with_tariff(Tariff("offline", "needle3"))).dollars == 0
+assert cost_of(usage.with_tariff(Tariff("x", "m", price=Price(1, 1)))).dollars > 0
 print("genai_prices" in sys.modules)
 cost_of(usage)
 print("genai_prices" in sys.modules)

@@ -898,7 +898,7 @@ def test_responses_are_the_same_in_every_protocol(ask, protocol):
         response, short, free = ask(llm), ask(llm), ask(llm)
     assert (response.text, response.message.reasoning, response.model) == ("Let me see", "Hm", "m-1")
     assert [(call.name, call.arguments) for call in response.tool_calls] == [("f", PARIS), ("g", "{}")]
-    assert (response.usage, response.finish_reason) == (usage.under(response.usage.tariff), "tool_calls")
+    assert (response.usage, response.finish_reason) == (usage.with_tariff(response.usage.tariff), "tool_calls")
     assert (short.finish_reason, free.usage.requests, free.usage.unreported) == ("length", 1, 1)
     assert response.raw["model"] == "m-1"
 

@@ -5,7 +5,7 @@ import sys
 from base64 import b64encode
 
 from agentkit import File, Image, Tool
-from agentkit.http_security import listening, origin_of
+from agentkit.http_security import open_listener, origin_of
 from agentkit.mcp import ToolServer, calling_client
 from agentkit.mcp.sdk.server import PATH, MCPAuth, over_http
 
@@ -205,7 +205,7 @@ class OpenGate(MCPAuth):
 async def main():
     """Serve on a free port, and print the address."""
     served = ToolServer(TOOLS, name="conformance", safety="system", resources=RESOURCES, prompts=PROMPTS)
-    with listening("127.0.0.1", 0) as listener:
+    with open_listener("127.0.0.1", 0) as listener:
         sys.stdout.write(f"{origin_of(listener)}{PATH}\n")
         sys.stdout.flush()
         await over_http(served.protocol_server(), listener, OpenGate())

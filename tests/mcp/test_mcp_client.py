@@ -132,7 +132,7 @@ def test_taken_names_are_prefixed(foreign):
     """A tool whose name is taken gets its server's prefix and keeps it from then on."""
     with MCPServer(foreign, "sums") as server:
         assert server.tools.names == ("add",)
-        assert server.beside(["add"]).names == ("sums_add",)
+        assert server.attachments(["add"]).names == ("sums_add",)
         assert server.tools.names == ("sums_add",)
 
 

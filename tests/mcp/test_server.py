@@ -19,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from agentkit import Agent, Policy, Rule, SafetyLevel, Tool, core_tools, tool, web_tools
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import ConfigError, ToolError
-from agentkit.http_security import listening, origin_of
+from agentkit.http_security import open_listener, origin_of
 from agentkit.mcp import Address, MCPServer, ToolServer, calling_client, serve
 from agentkit.mcp.sdk.server import PATH, MCPAuth, RecentEvents
 from agentkit.mcp.sdk.server import over_http as sdk_over_http
@@ -692,7 +692,7 @@ def test_response_is_resumed():
 
     async def ask():
         gate = MCPAuth(TOKEN)
-        with listening("127.0.0.1", 0) as listener:
+        with open_listener("127.0.0.1", 0) as listener:
             serving = asyncio.create_task(sdk_over_http(ToolServer([slow]).protocol_server(), listener, gate))
             http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"})
             transport = streamable_http_client(f"{origin_of(listener)}{PATH}", http_client=http)

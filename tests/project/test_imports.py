@@ -19,7 +19,7 @@ pytestmark = pytest.mark.rule
 
 ROOT = Path(__file__).parents[2]
 INIT = ast.parse((ROOT / "agentkit" / "__init__.py").read_text("utf-8"))
-HOMES = {name: f"agentkit.{home}" for name, home in agentkit._HOMES.items()}
+HOMES = {name: f"agentkit.{home}" for name, home in agentkit._MODULES.items()}
 MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     for path in (ROOT / "agentkit").rglob("*.py")

@@ -9,7 +9,7 @@ import pytest
 from agentkit import Policy, Tool
 from benchmarks.injection.declaring import DECLARED, SETTINGS, Offer, Setting
 from benchmarks.injection.obeying import Orders, obey
-from benchmarks.injection.tallying import Tally, together, told
+from benchmarks.injection.tallying import Tally, report, together
 
 ROOT = Path(__file__).parents[2]
 READ, PAY, STEAL = ("read_file", {}), ("send_money", {"recipient": "Ann"}), ("send_money", {"recipient": "Eve"})
@@ -92,12 +92,12 @@ def test_tallies_add_up():
     chat.note_attack("two (get_webpage)", has_reached=True)
     (total,) = together([bank, chat])
     assert (total.tasks, total.unasked, total.unsolved, total.attacks, total.withstood) == (3, 1, 1, 2, 1)
-    lines = list(told([bank, chat]))
+    lines = list(report([bank, chat]))
     assert lines[0].endswith("| banking | slack |")
     assert lines[2] == "| default | 1 of 3 (33 %) | 0.7 | 1 of 2 (50 %) | 1 of 1 | 0 of 1 |"
-    assert str(chat) == "slack, default: 0 of 1 (0 %) unasked, 0 of 1 withstood"
-    assert "- reached 1 times: slack two (get_webpage)" in lines
-    assert "- asked about 2 times: send_money" in lines
+    assert str(chat) == "slack, default: 0 of 1 (0 %) without approval, 0 of 1 blocked"
+    assert "- succeeded 1 times: slack two (get_webpage)" in lines
+    assert "- needed approval 2 times: send_money" in lines
     assert chat.to_dict()["misses"] == {"two (get_webpage)": 1}
 
 

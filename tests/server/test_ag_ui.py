@@ -11,7 +11,8 @@ import pytest
 
 from agentkit import Agent, RunContext, core_tools, tool
 from agentkit.errors import Rejected
-from agentkit.events import ReasoningDelta, TextDelta
+from agentkit.events import ReasoningDelta, ResponseReceived, TextDelta
+from agentkit.messages import AssistantMessage, Response
 from agentkit.server.ag_ui import AGUITranslation, SharedState
 from agentkit.server.conversations import Conversations
 from agentkit.sessions.stores import store_at
@@ -375,6 +376,24 @@ def test_messages_have_no_empty_chunks():
     reasoning = [each for text in "ab" for each in translation.events(ReasoningDelta(text))]
     assert len({each.message_id for each in reasoning}) == 1
     assert len(reasoning) == 4
+
+
+def test_text_and_reasoning_do_not_overlap():
+    """Text ends before reasoning starts, reasoning ends before text starts, and both end with the response."""
+    translation = AGUITranslation(set())
+    given = (
+        ReasoningDelta("a"),
+        TextDelta("b"),
+        ReasoningDelta("c"),
+        ResponseReceived(Response(AssistantMessage("b"))),
+    )
+    types = [each.type.value for event in given for each in translation.events(event)]
+    reasoning = [
+        *("REASONING_START", "REASONING_MESSAGE_START", "REASONING_MESSAGE_CONTENT"),
+        *("REASONING_MESSAGE_END", "REASONING_END"),
+    ]
+    text = ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"]
+    assert types == [*reasoning, *text, *reasoning]
 
 
 def test_failure_is_an_error_event(serve, page):

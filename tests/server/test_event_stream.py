@@ -125,9 +125,9 @@ def test_long_text_is_truncated():
     assert bounded("x" * 20_005).endswith("\n[… 5 more characters are not shown …]")
 
 
-def entries(run, *milestones):
+def entries(run, *events):
     """Return the entries of one run."""
-    return [SessionEntry(run, 1.0, milestone) for milestone in milestones]
+    return [SessionEntry(run, 1.0, event) for event in events]
 
 
 def test_history_groups_events_by_run():

@@ -1,4 +1,4 @@
-"""Tests for the encoding of milestones and messages."""
+"""Tests for the encoding of stored events and messages."""
 
 import json
 from dataclasses import fields
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agentkit import content, events, messages
 from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import SessionError
-from agentkit.events import MILESTONES, Milestone
+from agentkit.events import STORED_EVENTS, StoredEvent
 from agentkit.sessions.codec import (
     decode,
     decode_entry,
@@ -82,7 +82,7 @@ said = st.one_of(
 responses = st.builds(
     messages.Response, assistants, st.sampled_from(messages.FinishReason.__args__), usages, texts, st.just({})
 )
-milestones = st.one_of(
+stored_events = st.one_of(
     st.builds(events.RunStarted, texts, contents, counts, texts),
     st.builds(events.HistoryGiven, st.lists(said, max_size=4).map(tuple)),
     st.builds(events.RunResumed),
@@ -102,18 +102,18 @@ milestones = st.one_of(
 )
 
 
-@given(milestones)
+@given(stored_events)
 @settings(max_examples=300)
-def test_milestone_round_trip(milestone):
-    """A milestone survives an encoding round trip, whatever strings it contains."""
-    assert decode(encode(milestone)) == milestone
+def test_event_round_trip(event):
+    """A stored event survives an encoding round trip, whatever strings it contains."""
+    assert decode(encode(event)) == event
 
 
-@given(milestones)
+@given(stored_events)
 @settings(max_examples=200)
-def test_lines_round_trip(milestone):
-    """A milestone is encoded as one line of UTF-8 and decoded from it; lone surrogates may be joined."""
-    line = to_line(encode(milestone)).encode()
+def test_lines_round_trip(event):
+    """A stored event is encoded as one line of UTF-8 and decoded from it; lone surrogates may be joined."""
+    line = to_line(encode(event)).encode()
     assert b"\n" not in line
     back = decode(from_line(line))
     assert to_line(encode(back)).encode().decode() == to_line(json.loads(line))
@@ -126,16 +126,16 @@ def test_messages_round_trip(message):
     assert decode_message(encode_part(message)) == message
 
 
-def kinds(root=Milestone):
-    """Return all milestone classes."""
+def kinds(root=StoredEvent):
+    """Return all classes of stored events."""
     return {kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, root)} - {root}
 
 
 @pytest.mark.for_each("kind", sorted(kinds(), key=lambda kind: kind.__name__))
-def test_every_milestone_type_is_registered(kind):
-    """Every milestone type is registered, and none has a field named like a reserved key."""
+def test_every_event_type_is_registered(kind):
+    """Every stored event type is registered, and none has a field named like a reserved key."""
     assert not {"event", "run", "at"}.intersection(field.name for field in fields(kind))
-    assert kind in MILESTONES.values()
+    assert kind in STORED_EVENTS.values()
     blank = kind(*[SAMPLES.get(field.type, "x") for field in fields(kind)])
     assert type(decode(json.loads(to_line(encode(blank))))) is kind
 
@@ -267,7 +267,7 @@ def test_line_is_one_object(line):
 
 
 def test_entries_name_their_run_and_time():
-    """An entry is encoded as one flat object of its milestone, run id and time."""
+    """An entry is encoded as one flat object of its stored event, run id and time."""
     entry = SessionEntry("run-1", 12.5, events.RunEnded("done"))
     data = encode_entry(entry)
     assert data == {"run": "run-1", "at": 12.5, "event": "run_ended", "status": "done"}

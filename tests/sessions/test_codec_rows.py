@@ -21,7 +21,7 @@ def test_entries_round_trip():
 
 
 def test_invalid_row_is_rejected():
-    """A row whose line is not a milestone raises a SessionError."""
+    """A row whose line is not a stored event raises a SessionError."""
     with pytest.raises(SessionError):
         entries_in([("run-1", 1.0, "nonsense")])
 

@@ -31,9 +31,7 @@ MESSAGES = (
     ToolMessage("2", "clock", "12:00"),
     AssistantMessage("It is 42."),
 )
-ENTRIES = [
-    SessionEntry("run-1", 0.0, milestone) for milestone in (RunStarted("helper", "Hi"), RunEnded("done", "Hello"))
-]
+ENTRIES = [SessionEntry("run-1", 0.0, event) for event in (RunStarted("helper", "Hi"), RunEnded("done", "Hello"))]
 
 
 @pytest.mark.parametrize(("at", "count"), [(0, 0), (1, 1), (4, 4), (5, 5), (None, 5)])
@@ -128,8 +126,8 @@ def test_missing_file_raises(tmp_path):
 def test_messages_become_a_finished_run():
     """Messages from elsewhere are stored as a finished run."""
     given, ended = entries_of(MESSAGES)
-    assert given.milestone == HistoryGiven(MESSAGES)
-    assert ended.milestone == RunEnded("done")
+    assert given.event == HistoryGiven(MESSAGES)
+    assert ended.event == RunEnded("done")
     assert given.run == ended.run
 
 
@@ -207,7 +205,7 @@ def test_approval_of_a_pending_call_is_not_imported(tmp_path, answer, arguments,
     said = Approved("1", answer, "", arguments)
     entries = [SessionEntry("run-1", 0.0, each) for each in around(said)]
     write_export(tmp_path / "trip.jsonl", "trip", entries)
-    read = [entry.milestone for entry in read_export(tmp_path / "trip.jsonl")[1]]
+    read = [entry.event for entry in read_export(tmp_path / "trip.jsonl")[1]]
     open_calls = RunState.of(read).steps.values()
     assert all(step.answer is None for step in open_calls if step.result is None)
     assert [each for each in read if not isinstance(each, Approved)] == [

@@ -69,11 +69,11 @@ def test_path_instead_of_a_store_is_rejected():
         Session("trip", "trips.db")
 
 
-def record(run, *milestones):
-    """Apply and store milestones of a run, as its loop and driver do."""
-    for milestone in milestones:
-        run.progress.apply(milestone)
-        run.keep(milestone)
+def record(run, *events):
+    """Apply and store stored events of a run, as its loop and driver do."""
+    for event in events:
+        run.progress.apply(event)
+        run.keep(event)
 
 
 def call(number=1, name="calculator"):
@@ -99,10 +99,10 @@ def talk(session, prompt="Hi", answer="Hello"):
     return run.id
 
 
-def leave(session, *milestones):
+def leave(session, *events):
     """Abandon a run halfway, as after a kill, and return its id."""
     run = session.begin()
-    record(run, RunStarted("helper", "Hi", len(run.history)), *milestones)
+    record(run, RunStarted("helper", "Hi", len(run.history)), *events)
     run._release()
     return run.id
 
@@ -161,8 +161,8 @@ def test_messages_are_added_when_a_run_ends(session):
     assert other(session).messages == session.messages
 
 
-def test_run_without_milestones_stores_nothing(session):
-    """A run that is closed before any milestone stores nothing."""
+def test_run_without_events_stores_nothing(session):
+    """A run that is closed before any stored event stores nothing."""
     session.begin().close()
     assert session.messages == ()
     assert session.entries == []
@@ -226,8 +226,8 @@ def test_stored_result_is_not_lost(session):
     assert other(session).messages == session.messages
 
 
-def test_applied_milestones_are_stored_on_close(session):
-    """Milestones that were applied but not yet stored are stored when the run is closed."""
+def test_applied_events_are_stored_on_close(session):
+    """Stored events that were applied but not yet stored are stored when the run is closed."""
     run = session.begin()
     record(run, RunStarted("helper", "Hi"))
     run.progress.apply(reply("Hello"))
@@ -279,14 +279,14 @@ def test_killed_run_can_be_resumed(session):
 
 
 def test_reopened_run_has_its_own_state(session):
-    """Milestones of a reopened run are not applied a second time when the session is read."""
+    """Stored events of a reopened run are not applied a second time when the session is read."""
     used = call()
     pause(session, used)
     run = session.reopen()
-    before = len(run.progress.milestones)
+    before = len(run.progress.events)
     record(run, RunResumed(), result(used), reply("Done"))
     assert session.messages == ()
-    assert len(run.progress.milestones) == before + 3
+    assert len(run.progress.events) == before + 3
     assert run.progress.iterations == 2
     assert len(run.progress.tool_calls) == 1
     record(run, RunEnded("done", "Done"))
@@ -323,7 +323,7 @@ def test_run_at_its_limit_can_be_resumed(session):
     run.close()
     between = talk(session, "Meanwhile", "Yes?")
     assert between not in session.unfinished
-    again = session.reopen(run.id, RunState.of(run.progress.milestones))
+    again = session.reopen(run.id, RunState.of(run.progress.events))
     assert again.progress.limit is not None
     record(again, RunResumed(), reply("It is 42."), RunEnded("done", "It is 42."))
     again.close()
@@ -354,7 +354,7 @@ def test_reader_sees_a_run_resumed_elsewhere(session):
 def test_result_can_be_resumed_only_once(session):
     """Resuming from the same result twice raises a SessionError."""
     paused = pause(session, call())
-    known = RunState.of(paused.progress.milestones)
+    known = RunState.of(paused.progress.events)
     run = session.reopen(paused.id, known)
     with pytest.raises(SessionError, match=r"is in progress elsewhere\. Wait until it has ended"):
         session.reopen(paused.id, known)
@@ -527,9 +527,9 @@ def test_replaced_session_is_read_again(session):
 
 
 def test_anew_archives_the_old_session(session):
-    """`anew` returns an empty session of the same name and stores the old one under another name."""
+    """`start_over` returns an empty session of the same name and stores the old one under another name."""
     talk(session)
-    new = session.anew()
+    new = session.start_over()
     assert (new.name, new.messages) == ("trip", ())
     talk(new, "Hi again")
     if session.store is not None:
@@ -537,7 +537,7 @@ def test_anew_archives_the_old_session(session):
         assert len(kept) == 1
         assert kept[0].startswith("trip, until 20")
         assert Session(kept[0], session.store).messages[0] == UserMessage("Hi")
-    assert Session("empty").anew().messages == ()
+    assert Session("empty").start_over().messages == ()
 
 
 def test_fork_begins_with_the_first_messages(session):
@@ -549,7 +549,7 @@ def test_fork_begins_with_the_first_messages(session):
     talk(fork, "3")
     assert (len(fork.messages), len(session.messages)) == (4, 4)
     assert session.fork("all of it").messages == session.messages
-    assert isinstance(fork.entries[0].milestone, HistoryGiven)
+    assert isinstance(fork.entries[0].event, HistoryGiven)
 
 
 def test_fork_needs_a_free_name(session):
@@ -649,7 +649,7 @@ def test_killed_run_is_ended_once(shared_place):
         for run in pool.map(Session.begin, readers):
             run.close()
     assert len(session.messages) == 3
-    assert [type(entry.milestone) for entry in session.entries].count(RunEnded) == 1
+    assert [type(entry.event) for entry in session.entries].count(RunEnded) == 1
     for one in (session, *readers):
         one.store.close()
 
@@ -664,7 +664,7 @@ def test_run_ended_by_another_process_is_not_ended_again(tmp_path):
     release = session.store.hold("trip", "run-9")
     session._interrupt("run-9")
     release()
-    assert [type(entry.milestone) for entry in session.entries].count(RunEnded) == 1
+    assert [type(entry.event) for entry in session.entries].count(RunEnded) == 1
     session.store.close()
 
 

@@ -14,11 +14,11 @@ ALLOWED = Decision(Verdict.ALLOW, "level", "It is safe.")
 CALL = ToolCall("call_1", "clock", "{}")
 
 
-def record(run, *milestones):
-    """Apply and store milestones of a run, as its loop and driver do."""
-    for milestone in milestones:
-        run.progress.apply(milestone)
-        run.keep(milestone)
+def record(run, *events):
+    """Apply and store stored events of a run, as its loop and driver do."""
+    for event in events:
+        run.progress.apply(event)
+        run.keep(event)
 
 
 def reply(text, *calls):
@@ -74,5 +74,5 @@ def test_nothing_is_stored_after_a_failed_write(tmp_path):
     run.close()
     assert not place.exists()
     moved = SQLiteSessionStore(tmp_path / "moved.db")
-    assert [type(entry.milestone) for entry in moved.read("trip")[0]] == [RunStarted]
+    assert [type(entry.event) for entry in moved.read("trip")[0]] == [RunStarted]
     moved.close()

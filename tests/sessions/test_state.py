@@ -1,4 +1,4 @@
-"""Tests for the state of a run, which follows from its milestones."""
+"""Tests for the state of a run, which follows from its stored events."""
 
 import pytest
 
@@ -76,13 +76,13 @@ def test_results_are_added_with_the_next_step(follows):
 
 
 def test_unknown_call_is_ignored():
-    """A milestone about an unknown call is ignored."""
+    """A stored event about an unknown call is ignored."""
     progress = RunState.of([BEGUN, reply("", ONE), finished(TWO), Approved("call_9", "once")])
     assert (progress.tool_calls, len(progress.steps)) == ([], 1)
 
 
 @pytest.mark.parametrize(
-    ("milestones", "told"),
+    ("events", "told"),
     [
         ([], "has not taken effect"),
         ([ToolCallStarted(ONE, ALLOWED)], "is unknown"),
@@ -99,9 +99,9 @@ def test_unknown_call_is_ignored():
         ),
     ],
 )
-def test_interrupted_calls(milestones, told):
+def test_interrupted_calls(events, told):
     """An interrupted call may have taken effect only if it was started with permission."""
-    progress = RunState.of([BEGUN, reply("", ONE, TWO), finished(TWO), *milestones])
+    progress = RunState.of([BEGUN, reply("", ONE, TWO), finished(TWO), *events])
     (interruption,) = progress.interruptions()
     assert interruption.result.status == "interrupted"
     assert told in interruption.result.error
@@ -149,7 +149,7 @@ def test_run_is_resumed_after_its_end():
     assert (progress.messages[-1], progress.usage) == (UserMessage("Go on."), SPENT + SPENT)
     progress.apply(RunResumed())
     assert len(progress.messages) == 3
-    assert len(progress.milestones) == 9
+    assert len(progress.events) == 9
 
 
 INNER = ToolCall("call_1.2", "send", "{}")

@@ -21,7 +21,7 @@ from agentkit.messages import (
     ToolMessage,
     ToolResult,
     UserMessage,
-    reading_call,
+    read_more_call,
 )
 from agentkit.sessions.state import Conversation, RunState, Summary, fault_in, with_distinct_calls
 from agentkit.sessions.store import SessionEntry
@@ -30,12 +30,12 @@ from agentkit.usage import Usage
 HELLO = ResponseReceived(Response(AssistantMessage("Hello"), usage=Usage(10, 5, requests=1)))
 
 
-def conversation_of(*milestones, runs=("run-1",)):
-    """Build a conversation from the milestones of consecutive runs."""
+def conversation_of(*events, runs=("run-1",)):
+    """Build a conversation from the stored events of consecutive runs."""
     conversation = Conversation()
     for run in runs:
-        for milestone in milestones:
-            conversation.take_in(SessionEntry(run, 1.0, milestone), RunState)
+        for event in events:
+            conversation.take_in(SessionEntry(run, 1.0, event), RunState)
     return conversation
 
 
@@ -69,8 +69,8 @@ def test_resumed_run_is_read_again():
         asked.append(run)
         return RunState.of([RunStarted("helper", "Hi"), HELLO, RunEnded("limit")])
 
-    for milestone in (RunResumed(), HELLO, RunEnded("done")):
-        conversation.take_in(SessionEntry("run-1", 2.0, milestone), reread)
+    for event in (RunResumed(), HELLO, RunEnded("done")):
+        conversation.take_in(SessionEntry("run-1", 2.0, event), reread)
     assert asked == ["run-1"]
     assert len(conversation.messages) == 3
     assert conversation.resumptions == {"run-1": 1}
@@ -95,11 +95,11 @@ def test_newest_summary_is_known():
     conversation = conversation_of(RunStarted("helper", "Hi"), HELLO, RunEnded("done"))
     assert conversation.summary is None
     asked = (RunStarted("helper", "Go on", 2), Summarised("They met.", 2), Summarised("", 0), HELLO, RunEnded("done"))
-    for milestone in asked:
-        conversation.take_in(SessionEntry("run-2", 2.0, milestone), RunState)
+    for event in asked:
+        conversation.take_in(SessionEntry("run-2", 2.0, event), RunState)
     assert conversation.summary == Summary(2, AssistantMessage("Hello"), "They met.")
-    for milestone in (RunStarted("helper", "Go on", 2), Summarised("Of more than there is.", 20), RunEnded("done")):
-        conversation.take_in(SessionEntry("run-3", 3.0, milestone), RunState)
+    for event in (RunStarted("helper", "Go on", 2), Summarised("Of more than there is.", 20), RunEnded("done")):
+        conversation.take_in(SessionEntry("run-3", 3.0, event), RunState)
     assert conversation.summary.text == "They met."
 
 
@@ -115,7 +115,7 @@ def test_ids_of_all_runs_are_reserved():
 def test_notes_have_the_new_ids_of_calls():
     """If a call gets another id, the notes in its result contain it, in text and JSON, in any script."""
     used = ToolCall("gọi", "clock", "{}")
-    content = f"{reading_call('gọi', 500)} {json.dumps({READ_MORE: reading_call('gọi')}, ensure_ascii=False)}"
+    content = f"{read_more_call('gọi', 500)} {json.dumps({READ_MORE: read_more_call('gọi')}, ensure_ascii=False)}"
     said = ResponseReceived(Response(AssistantMessage("", (used,))))
     finished = ToolCallFinished(used, ToolResult("clock", "ok", content))
     conversation = conversation_of(RunStarted("helper", "Hi"), said, finished, RunEnded("done"), runs=("1", "2"))

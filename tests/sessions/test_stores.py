@@ -35,9 +35,9 @@ for number in range(int(sys.argv[3])):
 """
 
 
-def entry(milestone=DONE, run="run-1", at=1.0):
+def entry(event=DONE, run="run-1", at=1.0):
     """Return an entry of a run."""
-    return SessionEntry(run, at, milestone)
+    return SessionEntry(run, at, event)
 
 
 def child(program, *arguments):
@@ -194,7 +194,7 @@ def test_threads_append_concurrently(store):
     pairs = zip(entries[::2], entries[1::2], strict=True)
     assert all(first.run == second.run and first.at == second.at for first, second in pairs)
     for run in "1234":
-        assert [one.at for one in entries if one.run == run and one.milestone.reason == "a"] == list(range(20))
+        assert [one.at for one in entries if one.run == run and one.event.reason == "a"] == list(range(20))
 
 
 def test_readers_receive_every_entry(store):
@@ -272,7 +272,7 @@ def test_acknowledged_entries_survive_a_kill(shared_place, kill_after):
     store = store_at(shared_place)
     store.append("trip", [entry()])
     entries, _ = store.read("trip")
-    written = [one.milestone.reason for one in entries[:-1]]
+    written = [one.event.reason for one in entries[:-1]]
     assert len(written) >= 2 * len(acknowledged)
     assert written == [f"{number} {part}" for number in range(len(written) // 2) for part in "ab"]
     store.close()

@@ -195,22 +195,22 @@ def test_shortened_message_is_cached() -> None:
 def test_calibration_uses_the_counts_of_the_server() -> None:
     """Token counts reported by the server correct the estimates in both directions."""
     calibration = Calibration()
-    assert (calibration.counted(100), calibration.estimated(100)) == (100, 100)
+    assert (calibration.to_server(100), calibration.to_estimate(100)) == (100, 100)
     for _ in range(3):
-        calibration = calibration.learnt(1_000, 1_500)
+        calibration = calibration.updated(1_000, 1_500)
     assert calibration.ratio == 1.5
-    assert (calibration.counted(100), calibration.estimated(150)) == (150, 100)
+    assert (calibration.to_server(100), calibration.to_estimate(150)) == (150, 100)
 
 
 def test_calibration_ignores_outliers() -> None:
     """The calibration is the median of the last nine ratios, within bounds; a count of zero is ignored."""
     calibration = Calibration()
     for reported in (1_200, 1_200, 1_000_000, 1_200, 1):
-        calibration = calibration.learnt(1_000, reported)
+        calibration = calibration.updated(1_000, reported)
     assert calibration.ratio == 1.2
-    assert calibration.learnt(0, 50) is calibration.learnt(50, 0) is calibration
-    assert Calibration().learnt(1, 10**9).ratio == 4.0
-    assert Calibration().learnt(10**9, 1).ratio == 0.4
+    assert calibration.updated(0, 50) is calibration.updated(50, 0) is calibration
+    assert Calibration().updated(1, 10**9).ratio == 4.0
+    assert Calibration().updated(10**9, 1).ratio == 0.4
     for _ in range(20):
-        calibration = calibration.learnt(1_000, 900)
+        calibration = calibration.updated(1_000, 900)
     assert calibration.ratios == (0.9,) * 9

@@ -25,13 +25,13 @@ ALLOW = Decision(Verdict.ALLOW, "level", "It is safe.")
 ASK = Decision(Verdict.ASK, "level", "It is not safe.")
 
 
-def milestones_of(*milestones):
-    """Return milestones of one run, a second apart, as in an exported session."""
-    return [RecordedEvent("r", float(at), milestone) for at, milestone in enumerate(milestones, 100)]
+def milestones_of(*events):
+    """Return stored events of one run, a second apart, as in an exported session."""
+    return [RecordedEvent("r", float(at), event) for at, event in enumerate(events, 100)]
 
 
-def test_durations_come_from_milestone_times():
-    """Without recorded requests, durations are computed from the times of the milestones."""
+def test_durations_come_from_event_times():
+    """Without recorded requests, durations are computed from the times of the stored events."""
     run = stories(
         milestones_of(
             RunStarted("helper", "Go."),
@@ -135,7 +135,7 @@ def work(entries):
 
 
 def responses(count, **calls):
-    """Return requests answered outside of runs, and the milestones of their responses."""
+    """Return requests answered outside of runs, and the stored events of their responses."""
     answers = [Response(AssistantMessage(f"Answer {number}", **calls)) for number in range(count)]
     asked = Request([UserMessage("Go.")])
     outside = [RecordedAnswer(number, asked, answer, 99.0, 0.5) for number, answer in enumerate(answers, 1)]

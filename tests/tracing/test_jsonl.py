@@ -33,7 +33,7 @@ def read(path):
 
 
 def test_run_is_written_line_by_line(make_agent, tmp_path):
-    """Each milestone of a run is a line, in order; a request has its duration."""
+    """Each stored event of a run is a line, in order; a request has its duration."""
     path = tmp_path / "trace.jsonl"
     make_agent(listeners=[JSONLines(path)]).run("go")
     lines = read(path)

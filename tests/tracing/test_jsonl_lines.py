@@ -49,7 +49,7 @@ def parsed_line(event, source=SOURCE, seconds=None, *, content=False):
 
 
 def test_streamed_chunks_have_no_line():
-    """A line is written for each milestone and for the end of a run, but not for streamed chunks."""
+    """A line is written for each stored event and for the end of a run, but not for streamed chunks."""
     assert all(map(is_logged, SAID))
     assert not is_logged(events.TextDelta("a"))
 

@@ -4,7 +4,7 @@ import pytest
 
 from agentkit.decisions import Decision
 from agentkit.errors import LimitExceeded, Unauthorized
-from agentkit.messages import AssistantMessage, Missed, OutputSchema, Request, Response, ToolCall, ToolResult
+from agentkit.messages import AssistantMessage, FailedModel, OutputSchema, Request, Response, ToolCall, ToolResult
 from agentkit.tracing import semantic_conventions as names
 from agentkit.tracing.listeners import ModelRequest, Origin, ToolUse
 from agentkit.usage import Tariff, Usage
@@ -122,7 +122,7 @@ def test_provider_after_a_fallback(tariff, provider):
     """After a fallback, the response has the provider that answered, if it is known."""
     lost = Usage(requests=1, unreported=1, tariff=Tariff("groq", "first"))
     answered = Usage(10, 5, requests=1, tariff=tariff)
-    missed = (Missed("groq:first", "Unreachable", "gone", lost),)
+    missed = (FailedModel("groq:first", "Unreachable", "gone", lost),)
     response = Response(AssistantMessage("Hi."), usage=lost + answered, missed=missed)
     assert names.of_response(response).get("gen_ai.provider.name") == provider
 

@@ -107,6 +107,17 @@ def test_failed_change_is_not_recorded(journal, folder):
     assert [change.path for change in run.record.changes] == ["a.txt"]
 
 
+def test_failed_direct_change_is_an_error(folder):
+    """A change without a run that could not be made raises its error and leaves no record; later ones are recorded."""
+    (folder / "l").symlink_to("a.txt")
+    direct = Workspace.for_direct_calls(folder)
+    with pytest.raises(ToolError):
+        direct.write("l", "x")
+    assert direct.journal.runs() == []
+    direct.write("a.txt", "new")
+    assert [run.changes[0].path for run in direct.journal.runs()] == ["a.txt"]
+
+
 def test_runs_are_listed_in_order(journal, folder):
     """Runs with changes are listed, the oldest first, and can be found by their id."""
     workspace = Workspace(folder, journal=journal)

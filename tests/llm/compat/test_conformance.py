@@ -668,7 +668,7 @@ def test_every_kind_of_request_is_accepted(receiver, outcomes):
 def table(outcomes):
     """Return the matrix of receivers and groups of requests as a Markdown table."""
     groups = list(dict.fromkeys(kind.group for kind in KINDS.values()))
-    lines = ["| receiver | " + " | ".join(groups) + " |", "|---" * (len(groups) + 1) + "|"]
+    lines = ["| server | " + " | ".join(groups) + " |", "|---" * (len(groups) + 1) + "|"]
     for receiver, told in outcomes.items():
         counts = []
         for group in groups:

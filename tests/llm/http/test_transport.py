@@ -30,6 +30,7 @@ from agentkit.errors import (
 )
 from agentkit.llm.client import LLM
 from agentkit.llm.endpoint import Endpoint
+from agentkit.llm.http.connection_pool import PoolRegistry
 from agentkit.llm.http.transport import Transport
 from agentkit.llm.protocols import wire_named
 from agentkit.llm.remote_model import RemoteModel
@@ -629,26 +630,83 @@ def test_key_from_the_environment_is_not_pickled(monkeypatch):
     assert KEY.encode() not in bytes(ForkingPickler.dumps(LLM()))
 
 
-def test_unreferenced_client_is_closed():
-    """An LLM that is garbage collected leaves no open socket, both sync and async."""
+COLLECTED = """
+import sys
 
-    async def ask_and_forget(server):
-        assert await connect(server).achat("Hi") == "Hi"
-        gc.collect()
-        return await asyncio.to_thread(is_left_alone, server)
+from agentkit import LLM
 
-    async def ask_last(llm):
-        return await llm.achat("Hi")
+for _ in range(3):
+    assert LLM(base_url=sys.argv[1], model="m", api_key="k").chat("Hi") == "Hi"
+"""
+
+
+def client_ports(server):
+    """The ports of the clients that are connected to the server."""
+    return {connection.getpeername()[1] for connection in list(server._connections)}
+
+
+def test_connections_outlive_a_collected_llm():
+    """The connection of a collected LLM serves the next one, and is closed at the end of the process."""
+    with FakeServer("Hi", repeat=True) as server:
+        ports = set()
+        for _ in range(3):
+            assert connect(server).chat("Hi") == "Hi"
+            gc.collect()
+            ports |= client_ports(server)
+        assert len(ports) == 1
+        command = [sys.executable, "-X", "dev", "-W", "error", "-c", COLLECTED, server.base_url]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_llms_of_one_event_loop_share_connections():
+    """Async connections serve the next LLM of the same event loop, and are closed when the loop shuts down."""
+
+    async def ask_three_times(server):
+        ports = set()
+        for _ in range(3):
+            assert await connect(server).achat("Hi") == "Hi"
+            gc.collect()
+            ports |= client_ports(server)
+        return ports
 
     with FakeServer("Hi", repeat=True) as server, warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert connect(server).chat("Hi") == "Hi"
-        gc.collect()
+        assert len(asyncio.run(ask_three_times(server))) == 1
         assert is_left_alone(server)
-        assert asyncio.run(ask_and_forget(server))
-        assert asyncio.run(ask_last(connect(server))) == "Hi"
-        gc.collect()
+
+
+def test_closing_an_llm_leaves_the_connections_of_others():
+    """`close` closes connections only if no other LLM uses them."""
+    with FakeServer("Hi", repeat=True) as server:
+        first, second = connect(server), connect(server)
+        assert [first.chat("Hi"), second.chat("Hi")] == ["Hi", "Hi"]
+        ports = client_ports(server)
+        first.close()
+        assert second.chat("Hi") == "Hi"
+        assert client_ports(server) == ports
+        second.close()
         assert is_left_alone(server)
+
+
+def test_unused_connections_are_closed():
+    """Unused connections of an event loop are closed after a while, unused blocking ones when there are many."""
+
+    async def use_and_release(pools, endpoint):
+        pool = pools.take(endpoint, asyncio.get_running_loop())
+        await pool.start()
+        pools.release(pool)
+        await asyncio.sleep(0.1)
+        assert pool.connections._is_closed
+        return pools.take(endpoint, asyncio.get_running_loop()) is not pool
+
+    pools = PoolRegistry(kept_seconds=0.01)
+    assert asyncio.run(use_and_release(pools, Endpoint(provider="p", model="m", base_url="http://a/v1")))
+    taken = [pools.take(Endpoint(provider="p", model="m", base_url=f"http://{n}/v1")) for n in range(10)]
+    for pool in taken:
+        pools.release(pool)
+    pools.take(Endpoint(provider="p", model="m", base_url="http://b/v1"))
+    assert [pool.connections._is_closed for pool in taken] == [True] * 2 + [False] * 8
 
 
 def test_connections_are_closed_with_their_event_loop():
@@ -666,7 +724,7 @@ def test_closed_event_loops_are_released():
         llm = connect(server)
         for _ in range(5):
             asyncio.run(llm.achat("Hi"))
-        assert len(llm._provider.provider._transport._kept) == 1
+        assert len(llm._provider.provider._transport._leases) == 1
 
 
 def test_client_released_after_its_event_loop():
@@ -711,7 +769,7 @@ def test_nothing_is_opened_before_the_first_request():
     transport = Transport(
         Endpoint(provider="openai", model="m", base_url="http://127.0.0.1:1/v1"), 1, 0, wire_named("chat")
     )
-    assert (transport._connections, len(transport._kept)) == (None, 0)
+    assert (transport._lease, transport._leases) == (None, {})
 
 
 def test_every_error_is_an_agentkit_error():

@@ -271,11 +271,11 @@ def test_cache_tokens_are_counted_and_priced():
     usage = Usage(1_000, 10, 600, 5, requests=1, written_tokens=300)
     with FakeServer(say("Hi", usage=usage)) as server:
         response = connect(server).complete("Hi")
-    assert response.usage == usage.under(response.usage.tariff)
+    assert response.usage == usage.with_tariff(response.usage.tariff)
     tariff = LLM("anthropic", MODEL, KEY).tariff
     price = price_of("anthropic", MODEL)
     dollars = (100 * price.input + 600 * price.cached + 300 * price.written + 10 * price.output) / 1_000_000
-    assert cost_of(response.usage.under(tariff)).dollars == pytest.approx(dollars)
+    assert cost_of(response.usage.with_tariff(tariff)).dollars == pytest.approx(dollars)
     assert price.cached < price.input < price.written
 
 

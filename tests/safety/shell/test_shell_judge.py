@@ -13,6 +13,7 @@ import pytest
 
 from agentkit.decisions import SafetyLevel, Verdict
 from agentkit.safety.shell import check_examples, judge_command, tables
+from agentkit.safety.shell.judge import examine_command
 from agentkit.safety.shell.parsing import grammar_binding
 
 ATTACKS = Path(__file__).parents[1] / "attacks"
@@ -351,6 +352,25 @@ def test_write_outside_workspace_counts_as_egress():
         assert (decision.verdict, decision.egress) == (Verdict.ASK, True)
     decision = judge("echo x > /tmp/y && cat /tmp/y")
     assert (decision.verdict, decision.level, decision.egress) == (Verdict.ALLOW, SafetyLevel.NETWORK, False)
+
+
+@pytest.mark.for_each(
+    ("command", "scripts"),
+    [
+        ("bash deploy.sh", ["deploy.sh"]),
+        ("cd sub && ./run.sh", ["sub/run.sh"]),
+        ("cat *.sh | bash", ["*.sh"]),
+        ('for f in *.sh; do bash "$f"; done', ["*.sh"]),
+        ("find src -name '*.sh' -exec bash {} \\;", ["src/**/*.sh"]),
+        ("for n in $(seq 3); do bash step$n.sh; done", ["step*.sh", "step.sh"]),
+        ('for n in $(seq 3); do python3 "part-$n/main-$n.py"; done', ["part-*/main-*.py", "part-/main-.py"]),
+        ("ls src; cat deploy.sh", []),
+    ],
+)
+def test_files_that_a_command_runs_are_its_scripts(command, scripts):
+    """The scripts of a command are the files that it runs; a name that a loop makes is the pattern of all its names."""
+    found = examine_command(command, workspace="/workspace").scripts
+    assert found == {f"/workspace/{name}" for name in scripts}
 
 
 def test_judging_is_quick():

@@ -43,7 +43,7 @@ def test_written_lines_are_read_back(path):
     writer.finish(keep=True)
     header, entries = read_cassette(path)
     assert header == {"cassette": 1, "agentkit": agentkit.__version__, "recorded": "1970-01-01T00:00:00+00:00"}
-    assert [(entry.run, entry.milestone) for entry in entries] == [("r", RunResumed()), ("s", RunResumed())]
+    assert [(entry.run, entry.event) for entry in entries] == [("r", RunResumed()), ("s", RunResumed())]
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -87,7 +87,7 @@ def test_exported_session_is_read(path):
     lines = [{"session": 1, "name": "trip"}, encode_entry(SessionEntry("r", 1.0, RunResumed()))]
     path.write_text("".join(f"{to_line(line)}\n" for line in lines))
     header, entries = read_cassette(path)
-    assert (header["name"], entries[0].milestone) == ("trip", RunResumed())
+    assert (header["name"], entries[0].event) == ("trip", RunResumed())
 
 
 def test_two_recordings_of_one_cassette_do_not_mix(path):

@@ -80,7 +80,7 @@ def test_newer_schema_raises(store, path):
     [
         "ALTER TABLE entries RENAME TO e; CREATE VIEW entries AS WITH RECURSIVE c(x) AS"
         " (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS position, 1 AS session FROM c",
-        "CREATE TRIGGER t AFTER INSERT ON entries BEGIN UPDATE entries SET milestone = '{}'; END",
+        "CREATE TRIGGER t AFTER INSERT ON entries BEGIN UPDATE entries SET event = '{}'; END",
         "CREATE VIEW other AS SELECT 1",
         "ALTER TABLE entries ADD COLUMN more GENERATED ALWAYS AS (zeroblob(1000000000))",
         "DROP INDEX entries_of_session; CREATE INDEX entries_of_session ON entries (hex(zeroblob(100000000)))",
@@ -143,7 +143,7 @@ def test_damaged_entry_raises(store, path):
     """Reading a damaged entry raises a SessionError."""
     store.close()
     with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE entries SET milestone = '{'")
+        connection.execute("UPDATE entries SET event = '{'")
     connection.close()
     with pytest.raises(SessionError, match="damaged"):
         store.read("trip")
