@@ -641,7 +641,7 @@ for _ in range(3):
 
 
 def client_ports(server):
-    """The ports of the clients that are connected to the server."""
+    """Return the ports of the clients that are connected to the server."""
     return {connection.getpeername()[1] for connection in list(server._connections)}
 
 
