@@ -6,7 +6,7 @@ import time
 import pytest
 
 from agentkit.errors import ToolError
-from agentkit.workspace.change_detection import WorkspaceSnapshot, differences, take
+from agentkit.workspace.change_detection import WorkspaceSnapshot, differences, take_snapshot
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.journal_store import InMemoryJournalStore
 from agentkit.workspace.root import Root
@@ -117,7 +117,7 @@ def test_folder_too_large_is_not_undoable_and_says_so(folder):
 def test_many_bytes_are_too_large_too(folder):
     """The bound counts bytes as well as files."""
     with pytest.raises(ToolError, match="more than 10 files or 0 MB"):
-        take(Root(folder), most_files=10, most_bytes=10)
+        take_snapshot(Root(folder), most_files=10, most_bytes=10)
 
 
 def test_unrecordable_file_names_are_counted(folder):
@@ -132,7 +132,7 @@ def test_unrecordable_file_names_are_counted(folder):
 
 def test_too_many_new_files_are_not_all_compared(folder):
     """When a command makes very many files, the record says that not all were compared."""
-    snapshot = take(Root(folder))
+    snapshot = take_snapshot(Root(folder))
     (folder / "many").mkdir()
     for number in range(30):
         (folder / "many" / str(number)).touch()
@@ -144,7 +144,7 @@ def test_too_many_new_files_are_not_all_compared(folder):
 def test_snapshot_can_be_written_down(folder):
     """A snapshot that is written down and read again is the same."""
     store = InMemoryJournalStore()
-    snapshot = take(Root(folder))
+    snapshot = take_snapshot(Root(folder))
     snapshot.keep(store)
     assert WorkspaceSnapshot.load(store) == snapshot
 
@@ -165,7 +165,7 @@ def test_agentkit_files_are_not_recorded(folder, monkeypatch):
     """Files that agentkit writes to its state folder are not recorded as changes of a command."""
     monkeypatch.setenv("AGENTKIT_STATE", str(folder / "state"))
     (folder / "state").mkdir()
-    snapshot = take(Root(folder))
+    snapshot = take_snapshot(Root(folder))
     (folder / "state/x.journal").write_text("x")
     assert not any(place.startswith("state") for place in snapshot.places)
     assert differences(snapshot, Root(folder), "run_shell") == ([], "")

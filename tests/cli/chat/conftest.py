@@ -16,7 +16,7 @@ import pytest
 from agentkit.cli.approvals import CommandApprover
 from agentkit.cli.ask_options import AskOptions
 from agentkit.cli.chat.repl import ChatDispatcher
-from agentkit.cli.settings import settings_here
+from agentkit.cli.settings import load_settings
 
 SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[=>]|\r")
 ASKS_WHERE = b"\x1b[6n"
@@ -115,7 +115,7 @@ class Notes:
     """A front that writes down what it is told, for a person who answers as a list says."""
 
     def __init__(self, approve=None):
-        self.model = self.said = ""
+        self.model = self.turns = ""
         self.approve = approve
         self.approvals = CommandApprover(None, None)
         self.confirms = True
@@ -128,18 +128,22 @@ class Notes:
         """Nothing is to be done."""
         return nullcontext()
 
-    def hear(self, event):
+    def render(self, event):
         """Write an event down."""
         self.events.append(event)
 
     def rest(self):
         """Nothing is being shown."""
 
-    def tell(self, text, _style=""):
+    def print(self, text, _style=""):
         """Record a notice."""
         self.told.append(text)
 
-    markdown = diff = tell
+    def markdown(self, text):
+        """Record a text."""
+        self.told.append(text)
+
+    diff = markdown
 
     def confirm(self, question):
         """Store the question and answer it."""
@@ -174,7 +178,7 @@ def room_with(notes, monkeypatch, tmp_path):
         if server is not None:
             monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         order = AskOptions(**flags)
-        settings = settings_here(order.flags)
+        settings = load_settings(order.flags)
         notes.approve = approve
         return ChatDispatcher(order, settings, settings.llm(), notes, is_person=is_person)
 
