@@ -30,7 +30,7 @@ from agentkit.cli.options import (
     tool_names,
 )
 from agentkit.cli.settings import Settings, load_settings, option_value, parse_limit, split_names
-from agentkit.content import File, Image, part_of, quoted_file
+from agentkit.content import File, Image, quoted_file, read_part
 from agentkit.decisions import SafetyLevel
 from agentkit.event_rendering import suggestion
 from agentkit.messages import Content
@@ -288,7 +288,7 @@ def _is_file(name: str) -> bool:
 def _read_file(name: str) -> str | Image | File:
     advice = f"To write @{name} as text: @@{name}"
     try:
-        return part_of(Path(name))
+        return read_part(Path(name))
     except OSError as error:
         raise click.UsageError(f"The file {name!r} cannot be read: {error.strerror}. {advice}") from None
     except ValueError as error:  # neither UTF-8 nor a file that models read
@@ -314,7 +314,7 @@ def _read_word(word: str) -> str | Image | File:
     is_piped = word == _PIPED
     try:
         data = (b"" if sys.stdin is None else sys.stdin.buffer.read()) if is_piped else Path(word[1:]).read_bytes()
-        part = part_of(data if is_piped else Path(word[1:]))
+        part = read_part(data if is_piped else Path(word[1:]))
     except OSError as error:
         raise click.UsageError(
             f"The file {word[1:]!r} cannot be read: {error.strerror}.{_near_file(word[1:])} "

@@ -274,7 +274,7 @@ def _configured_servers(
     config: str, server: str | None, *, environment: tuple[str, ...], token: str | None
 ) -> list[MCPServer]:
     """The servers listed in a file, or the one with that name."""
-    from agentkit.event_rendering import visible
+    from agentkit.event_rendering import escape_invisible
     from agentkit.mcp import read_servers
 
     if environment or token:
@@ -287,18 +287,18 @@ def _configured_servers(
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
     for sentence in found.left_out:
-        click.echo(visible(f"Left out: {sentence}"), err=True)
+        click.echo(escape_invisible(f"Left out: {sentence}"), err=True)
     return [*found.servers.values()]
 
 
 def _report_changes(server: MCPServer, changes: Sequence[object], *, accept: bool) -> None:
     """Report on stderr which tools are left out, and which have changed."""
-    from agentkit.event_rendering import visible
+    from agentkit.event_rendering import escape_invisible
 
     for reason in server.unusable.values():
-        click.echo(visible(f"Left out: {reason}"), err=True)
+        click.echo(escape_invisible(f"Left out: {reason}"), err=True)
     for change in changes:
-        click.echo(visible(f"Accepted: {change}" if accept else f"Changed: {change}"), err=True)
+        click.echo(escape_invisible(f"Accepted: {change}" if accept else f"Changed: {change}"), err=True)
 
 
 def _document(server: MCPServer) -> dict[str, Any]:
@@ -309,12 +309,14 @@ def _document(server: MCPServer) -> dict[str, Any]:
 
 def _lines(server: MCPServer) -> str:
     """Render one line per tool: name, digest, description and the server's hints."""
-    from agentkit.event_rendering import visible
+    from agentkit.event_rendering import escape_invisible
 
     rows = [(each.name, each.digest[:8], each.hints_text(), each.description) for each in server.definitions]
     width = max((len(name) for name, *_ in rows), default=0)
     lines = []
     for name, digest, hints, text in rows:
         first = text.strip().partition("\n")[0]
-        lines.append(visible(f"{name:<{width}}  {digest}  {first}" + (f" (it says: {hints})" if hints else "")))
+        lines.append(
+            escape_invisible(f"{name:<{width}}  {digest}  {first}" + (f" (it says: {hints})" if hints else ""))
+        )
     return "\n".join(lines)

@@ -15,7 +15,7 @@ from agentkit.cli.ask_options import AskOptions, model_options
 from agentkit.cli.options import PLACE, WholeNumber, session_names
 from agentkit.cli.terminal import ANSWERED, print_note
 from agentkit.errors import MissingExtra
-from agentkit.http_security import is_local, listening, origin_of, server_of
+from agentkit.http_security import create_server, is_local, open_listener, origin_of
 from agentkit.server import app
 from agentkit.settings import environment
 
@@ -141,7 +141,7 @@ def start(options: ServeOptions) -> int:
         most_runs=options.runs,
     )
     server = _server(application)
-    with listening(options.host, options.port) as listener:
+    with open_listener(options.host, options.port) as listener:
         _print_address(listener, application, agent, is_own=token is not None)
         if not is_local(options.host):
             print_note(_UNENCRYPTED, "yellow")
@@ -164,7 +164,7 @@ def _host_names(host: str) -> tuple[str, ...]:
 def _server(application: Starlette) -> Any:
     """The HTTP server for the application. Raises MissingExtra."""
     try:
-        return server_of(application)
+        return create_server(application)
     except ModuleNotFoundError as error:
         raise MissingExtra("serve", "agentkit serve") from error
 

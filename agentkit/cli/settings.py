@@ -673,7 +673,7 @@ def _offline_warnings(values: Mapping[str, Setting], agent_file: Path | None) ->
 
 def _agent_file_layer(path: Path) -> tuple[Layer, dict[str, Any]]:
     """The settings in an agent file, and its other fields. The default session of a file is for programs only."""
-    from agentkit.agents.agent_file import own_session, read_manifesto
+    from agentkit.agents.agent_file import read_manifesto, session_name
     from agentkit.cli.loaders import agent_from_program, is_program
 
     if is_program(path):
@@ -689,7 +689,7 @@ def _agent_file_layer(path: Path) -> tuple[Layer, dict[str, Any]]:
     data |= {key: getattr(parsed_file, key) for key in ("model", "safety") if getattr(parsed_file, key) is not None}
     data["limits"] = _changed_limits(parsed_file.limits or Limits())
     data["limits"] |= {} if parsed_file.max_iterations is None else {"iterations": parsed_file.max_iterations}
-    if parsed_file.session != own_session(path):
+    if parsed_file.session != session_name(path):
         data["session"] = parsed_file.session or ""
     return Layer(str(path), data), {"name": parsed_file.name, "workspace": parsed_file.workspace}
 

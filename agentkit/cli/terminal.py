@@ -191,9 +191,9 @@ def escape_invisible(text: str) -> str:
 
 def line_text(text: str, most_chars: int = _MAX_LINE_CHARS) -> str:
     """A text on one line, cleaned and truncated."""
-    from agentkit.event_rendering import cut
+    from agentkit.event_rendering import truncate
 
-    return cut(" ".join(clean(text).split()), most_chars)
+    return truncate(" ".join(clean(text).split()), most_chars)
 
 
 ANSWERED = 0

@@ -158,8 +158,8 @@ def join_runs(runs: Sequence[RunResult[Any]]) -> RunResult[Any]:
     last = runs[-1]
     if len(runs) == 1:
         return last
-    joined = result_from_state(RunState.of(milestone for run in runs for milestone in run.milestones), last.run_id)
-    names = ("value", "error", "record", "pending", "lead", "context")
+    joined = result_from_state(RunState.of(event for run in runs for event in run.events), last.run_id)
+    names = ("value", "error", "record", "pending", "last_agent", "context")
     return replace(joined, **{name: getattr(last, name) for name in names})
 
 

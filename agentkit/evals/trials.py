@@ -106,7 +106,7 @@ class TrialRun(PromptRun):
         if last is not None:
             conversation.runs.append(last.result)
             self.job = replace(self.job, earlier=None)
-        self.milestones, self.stored_trial, self.result = [], 0, None
+        self.events, self.stored_trial, self.result = [], 0, None
         if self._tape is not None:  # trials run at the same time, so each has separate clocks
             TAPE.set(ScopedRecording(self._tape, f"user {self.job.index}"))
         try:
@@ -129,7 +129,7 @@ class TrialRun(PromptRun):
         return start
 
     def _setup_failed(self, error: Exception) -> Outcome:
-        outcome = Outcome(self._failed(error), must_wait=False)
+        outcome = Outcome(self._failed_result(error), must_wait=False)
         self._trials.store_trial(self._index, replace(self._trial(outcome.result), is_finished=False))
         return outcome
 
@@ -158,7 +158,7 @@ class TrialRun(PromptRun):
     def _last_outcome(self) -> Outcome:
         """The outcome of the last prompt, or the error of the simulated user."""
         if self._user_error is not None:
-            return Outcome(self._failed(self._user_error), must_wait=False)
+            return Outcome(self._failed_result(self._user_error), must_wait=False)
         return self._last or Outcome(self._environment.conversation.runs[-1], must_wait=False)
 
     def _trial(self, result: RunResult[Any]) -> Trial:
@@ -187,14 +187,14 @@ class TrialRun(PromptRun):
 
     def _result(self, trial: Trial) -> RunResult[Any]:
         """The result of the trial."""
-        return self._failed(RunError("The run has no result.")) if trial.result is None else trial.result
+        return self._failed_result(RunError("The run has no result.")) if trial.result is None else trial.result
 
     def _is_finished(self, result: RunResult[Any]) -> bool:
         """Whether the run ended by itself, not by the suite's limits, a provider failure or a cancellation."""
         error, limit = result.error, result.limit
         if result.status == "limit":
             is_late = limit == "seconds" and self.share.out_of_time() is not None
-            return not (is_late or (limit is not None and self.share.is_too_little(limit)))
+            return not (is_late or (limit is not None and self.share.was_too_small(limit)))
         if isinstance(error, Rejected):
             return error.code in _REFUSALS
         return not isinstance(error, Cancelled | ReplayError | ModelError)

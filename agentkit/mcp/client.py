@@ -21,7 +21,7 @@ from agentkit.agents.model_requests import FIND_TOOLS
 from agentkit.agents.run_config import LINEAGE
 from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, LoginNeeded, ToolError
-from agentkit.event_rendering import suggestion, visible
+from agentkit.event_rendering import escape_invisible, suggestion
 from agentkit.mcp.connection import Question, ServerConnection
 from agentkit.mcp.connection_target import Target, advice, target_of, variables
 from agentkit.mcp.content import Answer, Prompt, Resource, argument_texts, format_resources
@@ -29,7 +29,7 @@ from agentkit.mcp.definitions import Definition, DefinitionChange, Pins, changes
 from agentkit.mcp.login_store import Ask, Login, Logout, Terms, command, with_login
 from agentkit.mcp.sdk.session import Caller
 from agentkit.messages import READ_MORE
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 from agentkit.tooling.results import BAD_ARGUMENTS, objection
 from agentkit.tooling.schema import GivenParameters
 from agentkit.tooling.tool import Tool
@@ -180,7 +180,7 @@ class RemoteTool(Tool[..., Any]):
         super().__init__(
             self._acall,
             name,
-            visible(description[:_MAX_DESCRIPTION_CHARS]),
+            escape_invisible(description[:_MAX_DESCRIPTION_CHARS]),
             level=bounds.level,
             timeout_seconds=None,  # the connection limits the time, without that of a person who is asked
             max_chars=bounds.max_chars,
@@ -301,7 +301,7 @@ def _clean_schema(schema: Mapping[str, Any], name: str) -> Any:
 def _visible_texts(part: Any) -> Any:
     if isinstance(part, Mapping):
         return {
-            name: visible(each) if name in _TEXT_KEYS and isinstance(each, str) else _visible_texts(each)
+            name: escape_invisible(each) if name in _TEXT_KEYS and isinstance(each, str) else _visible_texts(each)
             for name, each in part.items()
         }
     return [_visible_texts(each) for each in part] if isinstance(part, list) else part
@@ -370,7 +370,7 @@ class MCPServer(ServerResources):
         resources: bool = False,
         **unknown: Never,
     ) -> None:
-        refuse_made(MCPServer, unknown)
+        check_unknown_arguments(MCPServer, unknown)
         variables_for_server = variables(environment, settings.environment())
         working_folder = None if folder is None else str(folder)
         found = target_of(

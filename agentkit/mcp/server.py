@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.options import check_rules
-from agentkit.agents.run_config import HandoffTarget, hearing
+from agentkit.agents.run_config import HandoffTarget, collect_labels
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, judge_call
 from agentkit.decisions import Label, SafetyLevel, Verdict
 from agentkit.errors import ConfigError, ToolError
-from agentkit.http_security import listening, origin_of
+from agentkit.http_security import open_listener, origin_of
 from agentkit.mcp.sdk.server import (
     PATH,
     MCPAuth,
@@ -195,7 +195,7 @@ class ToolServer:
         call = ToolCall(f"mcp-{next(self._numbers)}", name, json.dumps(arguments))
         judged_call = await self._ask_approver(judge_call(call, self._policy_context, [*self._read]), ask)
         async with self._call_slots:  # calls waiting for approval do not take up capacity
-            with hearing(**self._nested_call_context()) as found:
+            with collect_labels(**self._nested_call_context()) as found:
                 result = await judged_call.arun()
         result = replace(result, labels=result.labels | found)
         self._record_read(name, result.labels)
@@ -296,7 +296,7 @@ async def _over_http(server: Any, address: Address) -> None:
     host = address.host
     host_names = () if ":" in host or not host.strip("0.") else (host,)  # neither a wildcard nor an IPv6 address
     auth = MCPAuth(address.token, (*host_names, *address.hosts))
-    with listening(host, address.port) as listener:
+    with open_listener(host, address.port) as listener:
         if address.when_ready is not None:
             address.when_ready(f"{origin_of(listener)}{PATH}", auth.token)
         await over_http(server, listener, auth)

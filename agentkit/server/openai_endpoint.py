@@ -44,7 +44,7 @@ from agentkit.server.http_types import (
     stream_response,
 )
 from agentkit.sessions.session import Session
-from agentkit.usage import Limits, Usage, is_whole, shown_cost
+from agentkit.usage import Limits, Usage, format_cost, is_whole
 
 _MAX_BEGINNINGS = 100_000
 _MAX_ALIKE_CHARS = 64
@@ -416,7 +416,7 @@ class _CompletionRun:
         return PARAGRAPH.join(filter(None, [result.text, *questions]))
 
     def _reason(self, result: RunResult[Any]) -> str:
-        responses = [each.response for each in result.milestones if isinstance(each, ResponseReceived)]
+        responses = [each.response for each in result.events if isinstance(each, ResponseReceived)]
         is_cut = bool(responses) and responses[-1].finish_reason == "length"
         return "length" if is_cut or result.status == "limit" else "stop"
 
@@ -474,7 +474,7 @@ def _agentkit_fields(result: RunResult[Any]) -> dict[str, Any]:
         }
         for used in result.tool_calls
     ]
-    cost = shown_cost(result.cost)
+    cost = format_cost(result.cost)
     return {"agentkit": {"status": result.status, "iterations": result.iterations, "tool_calls": calls, "cost": cost}}
 
 

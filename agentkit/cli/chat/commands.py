@@ -23,7 +23,7 @@ from agentkit.event_rendering import count_text, suggestion, tokens_text
 from agentkit.messages import AssistantMessage, UserMessage
 from agentkit.redaction import redact
 from agentkit.sessions.session import Session
-from agentkit.usage import shown_cost
+from agentkit.usage import format_cost
 
 if TYPE_CHECKING:
     from agentkit.cli.chat.screen import Frontend
@@ -226,7 +226,7 @@ def _cost(conversation: ChatState, frontend: Frontend, _argument: str) -> NextPr
     if conversation.session is not None:
         rows.append(("this session", conversation.session.usage))
     for what, usage in rows:
-        frontend.print(f"{what:<12}  {tokens_text(usage)}, cost {shown_cost(cost_of(usage))}")
+        frontend.print(f"{what:<12}  {tokens_text(usage)}, cost {format_cost(cost_of(usage))}")
     return None
 
 

@@ -145,7 +145,7 @@ class ChatState:
         self._prompt_index, self.prompt = (asked[-1][0], text_of(asked[-1][1].content)) if asked else (0, "")
         self._content = self.prompt
         entries = [] if session is None else session.entries
-        self._runs = [each.milestone.record for each in entries if isinstance(each.milestone, RunStarted)]
+        self._runs = [each.event.record for each in entries if isinstance(each.event, RunStarted)]
 
     def _forget_agent(self) -> None:
         """Drop the agent, so that the next run creates another; its usage is added to the total."""

@@ -36,7 +36,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "AGENTKIT_LIMITS": "The limits of one run, such as `cost=0.10,seconds=60`.",
         "AGENTKIT_INSTRUCTION": "The instruction for the model.",
         "AGENTKIT_OPTIONS": "Options of the model, such as `temperature=0.2`.",
-        "AGENTKIT_TRACE": "A file that gets a line of JSON for each milestone of each run.",
+        "AGENTKIT_TRACE": "A file that gets a line of JSON for each stored event of each run.",
         "AGENTKIT_TOKEN": "What clients of `agentkit serve` and `agentkit mcp serve` must show; by default random.",
         "AGENTKIT_MCP_CLIENT_SECRET": "The secret that goes with `--client-id` of `agentkit mcp login`.",
         "AGENTKIT_MCP_TOKEN": "What `agentkit mcp tools` shows to a URL.",

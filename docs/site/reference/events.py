@@ -6,7 +6,7 @@ from dataclasses import MISSING, Field, fields
 from markdown import code, described, joined, table
 
 from agentkit import RunFinished, events
-from agentkit.events import Event, Milestone
+from agentkit.events import Event, StoredEvent
 
 _OPENING = """\
 `Agent.stream`, `Agent.on` and `listeners=` tell events; each is frozen data. They are in `agentkit.events`, and
@@ -16,14 +16,14 @@ _OPENING = """\
 def page() -> str:
     """The whole page."""
     kinds = [*_defined(), RunFinished]
-    milestones = [kind for kind in kinds if issubclass(kind, Milestone)]
-    others = [kind for kind in kinds if not issubclass(kind, Milestone)]
+    recorded = [kind for kind in kinds if issubclass(kind, StoredEvent)]
+    others = [kind for kind in kinds if not issubclass(kind, StoredEvent)]
     return joined([
         "# Reference: events",
         _OPENING,
-        "## Milestones",
+        "## Stored events",
         "What a run has done, and what stays done: sessions and cassettes keep these.",
-        *map(_entry, milestones),
+        *map(_entry, recorded),
         "## The others",
         "Pieces of what is to come, and the end. Nothing keeps them.",
         *map(_entry, others),
@@ -33,7 +33,7 @@ def page() -> str:
 def _defined() -> Iterator[type[Event]]:
     """The events of the module, in its order."""
     for value in vars(events).values():
-        if isinstance(value, type) and issubclass(value, Event) and value not in (Event, Milestone):
+        if isinstance(value, type) and issubclass(value, Event) and value not in (Event, StoredEvent):
             yield value
 
 
