@@ -25,7 +25,7 @@ from agentkit.safety.data_flow import labels_of
 from agentkit.safety.policy import Policy
 from agentkit.sessions.session import Session
 from agentkit.tooling import execution
-from agentkit.tooling.arguments import copied
+from agentkit.tooling.arguments import copy_arguments
 from agentkit.tooling.run_context import can_be_called
 from agentkit.tooling.signature import is_asynchronous
 from agentkit.tooling.tool import Tool
@@ -208,7 +208,7 @@ class ToolServer:
         if decision.verdict is not Verdict.ASK:
             return judged
         folder = self._bench.workspace.folder
-        shown = copied(judged.arguments)  # a copy: the arguments executed are those that were judged
+        shown = copy_arguments(judged.arguments)  # a copy: the arguments executed are those that were judged
         request = ApprovalRequest(_WHO, judged.call.name, shown, decision, folder, judged.call.id)
         said = await self._said(request, ask)
         if said.arguments is not None:  # the approver's changed call is judged like any other

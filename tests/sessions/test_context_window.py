@@ -289,7 +289,7 @@ def test_room_left_by_answer_instruction_and_tools(
 )
 def test_window_shrinks_after_a_rejected_request(sent: int, limit: int | None, tokens: int) -> None:
     """After a rejected request, the window shrinks by a quarter or to the server's limit, if that is less."""
-    assert Window(keep_results=1).refused(sent, limit) == Window(tokens=tokens, keep_results=1)
+    assert Window(keep_results=1).after_refusal(sent, limit) == Window(tokens=tokens, keep_results=1)
 
 
 @pytest.mark.parametrize(
