@@ -362,6 +362,8 @@ def _check_names(table: str, key: str, value: str) -> None:
     from agentkit.tools.plugins import installed
 
     providers = (*PROVIDERS, *installed("providers"))
+    if table == "plugins" and (plugin := key.partition(".")[2]) not in installed("tools"):
+        raise ConfigError(f"{unknown_name('plugin', plugin, installed('tools'))} To list them: agentkit plugins")
     if key == "provider" and value.lower() not in providers:
         raise ConfigError(unknown_name("provider", value, providers))
     prefix, colon, _ = value.partition(":")
@@ -549,6 +551,7 @@ class Settings:
         }
         model = self._resolve_alias(model)
         named = model or (chosen["model"].value if chosen["provider"].value is None else None)
+        _check_model(self._resolve_alias(named) or "", self.of("base_url"))
         if named is not None and (offered := _plugin_client(self._resolve_alias(named) or "")):
             return self._with_options(offered)
         if arguments.get("model"):
@@ -640,6 +643,16 @@ def _first_llm(given: Mapping[str, Any], model: str | None) -> LLM:
         if model is None or any(given.values()):
             raise
         return LLM(**with_stored_key({"model": model}))
+
+
+def _check_model(model: str, base_url: str | None) -> None:
+    """Raise ConfigError for a model that is the name of a provider. A custom server can have such a model."""
+    from agentkit.llm.detection import PROVIDERS
+    from agentkit.tools.plugins import installed
+
+    name, has_server = model.removesuffix(":"), bool(base_url or environment().get("OPENAI_BASE_URL"))
+    if (model in PROVIDERS and model != "offline" and not has_server) or name in installed("providers"):
+        raise ConfigError(f"The model name {model!r} lacks the model: {name} is a provider. Write {name}:MODEL.")
 
 
 def _plugin_client(model: str) -> LLM | None:
