@@ -1,10 +1,12 @@
-"""Tests for the folders of users' homes that a sandboxed command sees."""
+"""Tests for the folders that a sandboxed command sees: homes, and folders of databases."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from agentkit.sandbox.mounts import command_view, people_homes
+from agentkit.sandbox.process import database_mounts
 
 
 @pytest.fixture
@@ -39,3 +41,15 @@ def test_homes_are_empty_except_for_programs(home, tmp_path):
     assert places.index(("tmpfs", home)) < places.index(("ro", f"{home}/.cargo"))
     assert f"{home}/notes" not in [path for _, path in places]
     assert ("ro", str(desk)) in places
+
+
+def test_folder_of_a_database_can_be_written_but_not_its_entries(tmp_path):
+    """The folder of a database is replaced by one in memory, with its files and folders read-only and its links."""
+    for name in ("data.db", "notes.txt"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link").symlink_to("/etc/hosts")
+    os.mkfifo(tmp_path / "pipe")
+    shown = [("ro", f"{tmp_path}/{name}", f"{tmp_path}/{name}") for name in ("data.db", "notes.txt", "sub")]
+    link = ("link", f"{tmp_path}/link", "/etc/hosts")
+    assert database_mounts(str(tmp_path), 4096) == [("tmpfs", str(tmp_path), "4096"), shown[0], link, *shown[1:]]
