@@ -17,8 +17,9 @@ DEFAULT_MODEL = "gpt-5.4-mini"
 """Model used by default. `AGENTKIT_MODEL` or `OPENAI_MODEL` override it."""
 
 DEFAULT_ANTHROPIC_MODEL = "claude-haiku-5-5"
-DEFAULT_GEMINI_MODEL = "gemini-3.8-flash"
 """Anthropic model used by default. `AGENTKIT_MODEL` or `ANTHROPIC_MODEL` override it."""
+
+DEFAULT_GEMINI_MODEL = "gemini-3.8-flash"
 
 DEFAULT_AZURE_API_VERSION = "2024-02-01"
 
@@ -32,16 +33,16 @@ _NOT_THE_SECRET = re.compile(
 )
 _PASSWORD_NAME = re.compile("PASS|PWD|SECRET")
 _SEGMENT = "[A-Za-z]?[a-z0-9_.-]+"
-_NO_SECRET = re.compile(
+_REFERENCE = re.compile(
     rf"[A-Za-z_]+(?:\.[A-Za-z_]+)+|(?:~|\.{{0,2}}|[A-Za-z]:)(?:[\\/]{_SEGMENT})+[\\/]?"
     rf"|[a-z][a-z0-9+.-]*://[a-z0-9.-]+(?::[0-9]+)?(?:/{_SEGMENT})*/?"
 )
 """A dotted name, a path, or a URL without a user: settings that refer to a secret stored elsewhere."""
 
-_WORD_CHARS = 12
+_MIN_WORD_CHARS = 12
 
-_OURS = ("AGENTKIT_", "ANTHROPIC_", "OPENAI_", "AZURE_OPENAI_")
-_SHORT = 8
+_PREFIXES = ("AGENTKIT_", "ANTHROPIC_", "OPENAI_", "AZURE_OPENAI_")
+_MIN_SECRET_CHARS = 8
 
 
 def environment() -> Mapping[str, str]:
@@ -69,7 +70,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 def empty_variables() -> tuple[str, ...]:
     """The names of agentkit's variables that are set but empty and therefore ignored, in alphabetical order."""
     filled = environment()
-    return tuple(sorted(name for name in os.environ if name.startswith(_OURS) and name not in filled))
+    return tuple(sorted(name for name in os.environ if name.startswith(_PREFIXES) and name not in filled))
 
 
 def secret_values(variables: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -109,7 +110,7 @@ def _secret_values(variables: tuple[tuple[str | bytes, str | bytes], ...]) -> tu
     """Cached implementation of `secret_values`."""
     decoded = [(os.fsdecode(name), os.fsdecode(value).strip()) for name, value in variables]
     secrets = [(name, value) for name, value in decoded if _is_secret(name)]
-    found = {value for name, value in secrets if _can_be_told(value) and not _tells_none(name, value)}
+    found = {value for name, value in secrets if _is_distinctive(value) and not _is_reference(name, value)}
     return tuple(sorted(found, key=len, reverse=True))
 
 
@@ -119,12 +120,12 @@ def _is_secret(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None and _NOT_THE_SECRET.search(name) is None
 
 
-def _can_be_told(value: str) -> bool:
-    return len(value) >= _WORD_CHARS or (len(value) >= _SHORT and not value.isalpha())
+def _is_distinctive(value: str) -> bool:
+    return len(value) >= _MIN_WORD_CHARS or (len(value) >= _MIN_SECRET_CHARS and not value.isalpha())
 
 
-def _tells_none(name: str, value: str) -> bool:
-    return _PASSWORD_NAME.search(name.upper()) is None and _NO_SECRET.fullmatch(value) is not None
+def _is_reference(name: str, value: str) -> bool:
+    return _PASSWORD_NAME.search(name.upper()) is None and _REFERENCE.fullmatch(value) is not None
 
 
 def state_folder(platform: str = sys.platform) -> Path:
@@ -138,10 +139,10 @@ _HOME_VARIABLES = ("HOME", "USERPROFILE")
 
 
 @lru_cache(16)
-def _state_folder(platform: str, ours: str, local: str, state: str, *_home: str) -> Path:
+def _state_folder(platform: str, override: str, local: str, state: str, *_home: str) -> Path:
     """Implementation of `state_folder`, cached by the variables it depends on because every run calls it."""
-    if ours:
-        return Path(ours)
+    if override:
+        return Path(override)
     home = Path.home()
     folders = {"win32": local or home / "AppData/Local", "darwin": home / "Library/Application Support"}
     return Path(folders.get(platform) or state or home / ".local/state") / "agentkit"
@@ -149,9 +150,9 @@ def _state_folder(platform: str, ours: str, local: str, state: str, *_home: str)
 
 def settings_file(platform: str = sys.platform) -> Path:
     """The user's settings file of the command line: `config.toml` in the platform's configuration folder."""
-    named = _variable("APPDATA" if platform == "win32" else "XDG_CONFIG_HOME")
-    usual = "AppData/Roaming" if platform == "win32" else ".config"
-    return Path(named or Path.home() / usual) / "agentkit" / "config.toml"
+    folder = _variable("APPDATA" if platform == "win32" else "XDG_CONFIG_HOME")
+    default = "AppData/Roaming" if platform == "win32" else ".config"
+    return Path(folder or Path.home() / default) / "agentkit" / "config.toml"
 
 
 def _variable(name: str) -> str:
@@ -174,7 +175,7 @@ class Secret:
     def scrub(self, text: str) -> str:
         """Replace every occurrence of the value in `text`; a short value is replaced only as a whole word."""
         pattern = re.escape(self._value)
-        if len(self._value) < _SHORT:
+        if len(self._value) < _MIN_SECRET_CHARS:
             pattern = rf"(?<!\w){pattern}(?!\w)"
         return re.sub(pattern, "***", text) if self._value else text
 

@@ -41,9 +41,9 @@ from agentkit.event_rendering import plan_text
 from agentkit.events import (
     AnswerGiven,
     Event,
-    Milestone,
     RequestStarted,
     ResponseReceived,
+    StoredEvent,
     TextDelta,
     ToolCallFinished,
     ToolCallStarted,
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from agentkit.agents.result import Resumption
     from agentkit.cli.ask_options import AskOptions
     from agentkit.llm.client import LLM
-    from agentkit.messages import Content, Missed
+    from agentkit.messages import Content, FailedModel
     from agentkit.sessions.cassettes.recorder import Recorder
     from agentkit.tooling.output_types import OutputType
 
@@ -161,7 +161,7 @@ class Screen:
             self._is_at_line_start = text.endswith("\n")  # set first: an interrupt can arrive during the write
             click.echo(text, nl=False)
 
-    def _tell_missed(self, missed: Sequence[Missed]) -> None:
+    def _tell_missed(self, missed: Sequence[FailedModel]) -> None:
         for each in missed:
             if each.was_asked:  # report a model when it fails, not again at each later request that skips it
                 self.end_line()
@@ -180,21 +180,21 @@ class Screen:
 
 
 class JSONLinesOutput(Recording):
-    """Write each milestone as a line in the session export format, and forward it to the recorder `inner`."""
+    """Write each stored event as a line in the session export format, and forward it to the recorder `inner`."""
 
     def __init__(self, write: Callable[[str], object], name: str, inner: Recorder | None) -> None:
         self._write, self._inner = write, inner
         self._write(json_line({"session": _SESSION_FORMAT, "name": name or "unnamed"}))
 
-    def asked(self, question: Question, /) -> OpenQuestion:
+    def open_question(self, question: Question, /) -> OpenQuestion:
         """Forward the question to the inner recorder, if any."""
-        return super().asked(question) if self._inner is None else self._inner.asked(question)
+        return super().open_question(question) if self._inner is None else self._inner.open_question(question)
 
-    def record_milestone(self, run: str, milestone: Milestone, /) -> None:
-        """Write a milestone, and forward it to the inner recorder."""
+    def record_event(self, run: str, event: StoredEvent, /) -> None:
+        """Write a stored event, and forward it to the inner recorder."""
         if self._inner is not None:
-            self._inner.record_milestone(run, milestone)
-        self._write(json_line(encode_entry(SessionEntry(run, self.now(), milestone))))
+            self._inner.record_event(run, event)
+        self._write(json_line(encode_entry(SessionEntry(run, self.now(), event))))
 
 
 class Output:
@@ -225,16 +225,16 @@ class Output:
 def closing_line(result: RunResult[str], llm: LLM, seconds: float, session: str) -> str:
     """Model, tokens, cost and duration of a run, and its session."""
     from agentkit.event_rendering import seconds_text, tokens_text
-    from agentkit.usage import shown_cost
+    from agentkit.usage import format_cost
 
-    cost = shown_cost(result.cost)
+    cost = format_cost(result.cost)
     parts = [_who_answered(result, llm), tokens_text(result.usage), f"cost {cost}", seconds_text(seconds)]
     return " · ".join([*parts, f"session {session}"] if session else parts)
 
 
 def _who_answered(result: RunResult[str], llm: LLM) -> str:
     """The models that answered if fallbacks are configured, otherwise the configured model."""
-    tariffs = [each.response.tariff for each in result.milestones if isinstance(each, ResponseReceived)]
+    tariffs = [each.response.tariff for each in result.events if isinstance(each, ResponseReceived)]
     paid = {(tariff.provider, tariff.model) for tariff in tariffs if tariff is not None}
     known = [each.name for each in llm.members() if (each.tariff.provider, each.tariff.model) in paid]
     return ", ".join(known if llm.fallbacks else ()) or f"{llm.provider}:{llm.model}"
@@ -389,7 +389,7 @@ def _run(
 
 def _is_by_a_tool(result: RunResult[Any]) -> bool:
     """Whether a tool has provided the answer, so that a stream did not contain it."""
-    return any(isinstance(milestone, AnswerGiven) for milestone in result.milestones[-2:])
+    return any(isinstance(event, AnswerGiven) for event in result.events[-2:])
 
 
 def _result(agent: Agent[Any], prompt: Content | Resumption, screen: Screen, *, streaming: bool) -> RunResult[Any]:
@@ -407,7 +407,7 @@ def _result(agent: Agent[Any], prompt: Content | Resumption, screen: Screen, *, 
 
 @contextmanager
 def _taped(order: AskOptions, agent: Agent[Any], screen: Screen, output: Output) -> Iterator[None]:
-    """Record the block, and write its milestones as JSON lines, as the options say."""
+    """Record the block, and write its stored events as JSON lines, as the options say."""
 
     def write(line: str) -> None:
         screen.end_line()

@@ -29,8 +29,8 @@ from agentkit.cli.options import (
     session_names,
     tool_names,
 )
-from agentkit.cli.settings import Settings, limit_of, option_value, settings_here, split_names
-from agentkit.content import File, Image, part_of, quoted_file
+from agentkit.cli.settings import Settings, checked_options, limit_of, option_value, settings_here, split_names
+from agentkit.content import File, Image, quoted_file, read_part
 from agentkit.decisions import SafetyLevel
 from agentkit.event_rendering import suggestion
 from agentkit.messages import Content
@@ -213,7 +213,7 @@ class AskOptions:
     @property
     def _options(self) -> dict[str, Any]:
         """The options of the model that flags give."""
-        given = {name: option_value(value) for name, value in self.options}
+        given = checked_options({name: option_value(value) for name, value in self.options})
         named = {"reasoning_effort": self.reasoning, "max_tokens": self.max_tokens}
         return given | {name: value for name, value in named.items() if value is not None}
 
@@ -285,7 +285,7 @@ def _is_file(name: str) -> bool:
 def _shown(name: str) -> str | Image | File:
     advice = f"To write @{name} as text: @@{name}"
     try:
-        return part_of(Path(name))
+        return read_part(Path(name))
     except OSError as error:
         raise click.UsageError(f"The file {name!r} cannot be read: {error.strerror}. {advice}") from None
     except ValueError as error:  # neither UTF-8 nor a file that models read
@@ -311,7 +311,7 @@ def _read(word: str) -> str | Image | File:
     is_piped = word == _PIPED
     try:
         data = (b"" if sys.stdin is None else sys.stdin.buffer.read()) if is_piped else Path(word[1:]).read_bytes()
-        part = part_of(data if is_piped else Path(word[1:]))
+        part = read_part(data if is_piped else Path(word[1:]))
     except OSError as error:
         raise click.UsageError(
             f"The file {word[1:]!r} cannot be read: {error.strerror}.{_near_file(word[1:])} "

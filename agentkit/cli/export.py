@@ -12,16 +12,16 @@ from agentkit.cli.display import call_line
 from agentkit.cli.terminal import clean
 from agentkit.decisions import Decision
 from agentkit.errors import SessionError
-from agentkit.event_rendering import arguments_in, content_text, count_text, seconds_text, tokens_text
+from agentkit.event_rendering import content_text, count_text, parse_arguments, seconds_text, tokens_text
 from agentkit.events import (
     AnswerAmended,
     AnswerGiven,
     HistoryGiven,
     LimitReached,
-    Milestone,
     RequestFailed,
     ResponseReceived,
     RunResumed,
+    StoredEvent,
     ToolCallFinished,
 )
 from agentkit.messages import (
@@ -66,14 +66,14 @@ _ROLES = {SystemMessage: "order", AssistantMessage: "model", ToolMessage: "tool"
 
 
 def card(step: StoryMoment | CallStory, answer: str = "") -> Markup:
-    """Render a step: a model response (marked if it is the run's answer), a tool call or another milestone."""
+    """Render a step: a model response (marked if it is the run's answer), a tool call or another stored event."""
     if isinstance(step, CallStory):
         return element("article", list(_call(step)), class_="card")
-    if isinstance(step.milestone, ResponseReceived):
-        response = step.milestone.response
+    if isinstance(step.event, ResponseReceived):
+        response = step.event.response
         is_answer = bool(answer) and response.text == answer and not response.tool_calls
         return element("article", list(_response(step, response)), class_="card answer" if is_answer else "card")
-    description = step.milestone.describe()
+    description = step.event.describe()
     text = element("p", description.text, class_="said") if description.text else None
     kind = "card bad" if description.severity == "error" else "card"
     return element("article", element("h3", description.title), text, class_=kind)
@@ -136,7 +136,7 @@ def _call(story: CallStory) -> Iterator[Markup]:
     decision = story.judgment
     verdict = _verdict(decision, story) if decision is not None else None
     yield element("h3", element("code", story.call.name), verdict, element("small", seconds_text(story.seconds)))
-    named = arguments_in(story.call.arguments)
+    named = parse_arguments(story.call.arguments)
     if isinstance(named, str):
         yield element("pre", named)
     elif named:
@@ -196,9 +196,9 @@ def summary_line(summary: SessionSummary, width: int) -> str:
 def money(usage: Usage) -> str:
     """The cost of the usage, or that it is unknown."""
     from agentkit.llm.pricing import cost_of
-    from agentkit.usage import shown_cost
+    from agentkit.usage import format_cost
 
-    return shown_cost(cost_of(usage))
+    return format_cost(cost_of(usage))
 
 
 def kind_of(header: Mapping[str, Any]) -> str:
@@ -343,7 +343,7 @@ def _bar(run: RunStory, kind: str, began: float, seconds: float) -> Markup:
 def _kind(step: StoryMoment | CallStory) -> str:
     if isinstance(step, CallStory):
         return "tool"
-    return "model" if isinstance(step.milestone, ResponseReceived) else "note"
+    return "model" if isinstance(step.event, ResponseReceived) else "note"
 
 
 _JSON_LINES = (".jsonl", ".json")
@@ -368,7 +368,7 @@ def save(session: Session, path: Path) -> None:
 
 
 def markdown_of(name: str, entries: Iterable[SessionEntry]) -> str:
-    """Render a conversation as Markdown: messages, tool calls, other milestones and changes.
+    """Render a conversation as Markdown: messages, tool calls, other stored events and changes.
 
     Secrets, and values that look like one, are left out, as in an export.
     """
@@ -382,7 +382,7 @@ def _markdown_parts(run: RunStory) -> Iterator[str]:
     if run.prompt is not None:
         yield from (_heading("You", day_text(run.began)), _quoted(content_text(run.prompt, "\n")))
     for step in run.steps:
-        yield from _markdown_call(step) if isinstance(step, CallStory) else _markdown_step(step.milestone)
+        yield from _markdown_call(step) if isinstance(step, CallStory) else _markdown_step(step.event)
     if run.end is not None and (run.end.error or run.status == "interrupted"):
         yield from _remark(run.status, run.end.error)
     if run.end is not None and run.end.changes:
@@ -396,8 +396,8 @@ def _markdown_call(story: CallStory) -> Iterator[str]:
         yield from _remark("", person)
 
 
-def _markdown_step(milestone: Milestone) -> Iterator[str]:
-    match milestone:
+def _markdown_step(event: StoredEvent) -> Iterator[str]:
+    match event:
         case ResponseReceived(response):
             yield from _markdown_text(response.text)
         case AnswerGiven(text) | AnswerAmended(text):
@@ -410,7 +410,7 @@ def _markdown_step(milestone: Milestone) -> Iterator[str]:
         case RequestFailed() | LimitReached():
             pass  # the end of the run contains the same error
         case _:
-            description = milestone.describe()
+            description = event.describe()
             yield from _remark(description.title, description.text)
 
 

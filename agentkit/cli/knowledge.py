@@ -150,17 +150,17 @@ def embed_documents(*, model: str, place: str) -> None:
 
 def _agreed(places: tuple[str, ...]) -> bool:
     """Whether the person at the terminal agrees to read these places; False without a terminal."""
-    from agentkit.event_rendering import visible
+    from agentkit.event_rendering import escape_invisible
 
     if not places or sys.stdin is None or not sys.stdin.isatty():
         return False
     for each in places:
-        click.echo(visible(f"outside {each}"), err=True)
+        click.echo(escape_invisible(f"outside {each}"), err=True)
     return click.confirm("The file refers to these places outside its folder. Read them?", err=True)
 
 
 def _tell(report: AddResult) -> None:
-    from agentkit.event_rendering import visible
+    from agentkit.event_rendering import escape_invisible
 
     click.echo(report.counts)
     for source, reason in report.skipped.items():
@@ -168,7 +168,7 @@ def _tell(report: AddResult) -> None:
     for source, note in report.notes.items():
         click.echo(clean(f"note on {source}: {note}"), err=True)
     for each in report.outside:
-        click.echo(visible(f"outside {each}: not read; to read it, add --outside"), err=True)
+        click.echo(escape_invisible(f"outside {each}: not read; to read it, add --outside"), err=True)
 
 
 def _opened(place: str, embed: str | None = None) -> Knowledge:

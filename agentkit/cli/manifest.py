@@ -124,7 +124,7 @@ class _Silence(Recording):
     def __init__(self, file: Path) -> None:
         self.file = file
 
-    def replayed(self, _question: object, _account: Account | None = None, /) -> NoReturn:
+    def replay(self, _question: object, _account: Account | None = None, /) -> NoReturn:
         raise ReplayError(
             f"{self.file} runs an agent while it is imported. "
             'Put code that runs an agent below the line: if __name__ == "__main__":'

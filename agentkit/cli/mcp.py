@@ -266,7 +266,7 @@ def _named(server: str | None, *, environment: tuple[str, ...], token: str | Non
 
 def _listed(config: str, server: str | None, *, environment: tuple[str, ...], token: str | None) -> list[MCPServer]:
     """The servers listed in a file, or the one with that name."""
-    from agentkit.event_rendering import visible
+    from agentkit.event_rendering import escape_invisible
     from agentkit.mcp import read_servers
 
     if environment or token:
@@ -279,18 +279,18 @@ def _listed(config: str, server: str | None, *, environment: tuple[str, ...], to
     except ConfigError as error:
         raise click.UsageError(str(error)) from None
     for sentence in found.left_out:
-        click.echo(visible(f"Left out: {sentence}"), err=True)
+        click.echo(escape_invisible(f"Left out: {sentence}"), err=True)
     return [*found.servers.values()]
 
 
 def _tell_beside(found: MCPServer, changes: Sequence[object], *, accept: bool) -> None:
     """Report on stderr which tools are left out, and which have changed."""
-    from agentkit.event_rendering import visible
+    from agentkit.event_rendering import escape_invisible
 
     for why in found.unusable.values():
-        click.echo(visible(f"Left out: {why}"), err=True)
+        click.echo(escape_invisible(f"Left out: {why}"), err=True)
     for change in changes:
-        click.echo(visible(f"Accepted: {change}" if accept else f"Changed: {change}"), err=True)
+        click.echo(escape_invisible(f"Accepted: {change}" if accept else f"Changed: {change}"), err=True)
 
 
 def _document(found: MCPServer) -> dict[str, Any]:
@@ -301,12 +301,14 @@ def _document(found: MCPServer) -> dict[str, Any]:
 
 def _lines(found: MCPServer) -> str:
     """Render one line per tool: name, digest, description and the server's hints."""
-    from agentkit.event_rendering import visible
+    from agentkit.event_rendering import escape_invisible
 
     rows = [(each.name, each.digest[:8], each.said_of_itself(), each.description) for each in found.definitions]
     width = max((len(name) for name, *_ in rows), default=0)
     lines = []
     for name, digest, hints, text in rows:
         first = text.strip().partition("\n")[0]
-        lines.append(visible(f"{name:<{width}}  {digest}  {first}" + (f" (it says: {hints})" if hints else "")))
+        lines.append(
+            escape_invisible(f"{name:<{width}}  {digest}  {first}" + (f" (it says: {hints})" if hints else ""))
+        )
     return "\n".join(lines)

@@ -15,7 +15,7 @@ from agentkit.cli.ask_options import AskOptions, answering
 from agentkit.cli.options import PLACE, WholeNumber, session_names
 from agentkit.cli.terminal import ANSWERED, tell
 from agentkit.errors import MissingExtra
-from agentkit.http_security import is_local, listening, origin_of, server_of
+from agentkit.http_security import create_server, is_local, open_listener, origin_of
 from agentkit.server import app
 from agentkit.settings import environment
 
@@ -137,7 +137,7 @@ def start(wanted: ServeOptions) -> int:
         most_runs=wanted.runs,
     )
     server = _server(application)
-    with listening(wanted.host, wanted.port) as listener:
+    with open_listener(wanted.host, wanted.port) as listener:
         _tell_address(listener, application, agent, is_own=token is not None)
         if not is_local(wanted.host):
             tell(_UNENCRYPTED, "yellow")
@@ -160,7 +160,7 @@ def _named(host: str) -> tuple[str, ...]:
 def _server(application: Starlette) -> Any:
     """The HTTP server for the application. Raises MissingExtra."""
     try:
-        return server_of(application)
+        return create_server(application)
     except ModuleNotFoundError as error:
         raise MissingExtra("serve", "agentkit serve") from error
 

@@ -438,11 +438,11 @@ def _play_run(run: RunStory) -> None:
             if step.result is not None:
                 result = replace(step.result, value=content_of(step.result.content))
                 click.echo(f"  {call_line(ToolCallFinished(step.call, result))}", err=True)
-        elif isinstance(step.milestone, ResponseReceived):
-            if step.milestone.response.text:
-                click.echo(clean(step.milestone.response.text))
+        elif isinstance(step.event, ResponseReceived):
+            if step.event.response.text:
+                click.echo(clean(step.event.response.text))
         else:
-            description = step.milestone.describe()
+            description = step.event.describe()
             click.echo(clean("  " + ": ".join(filter(None, (description.title, description.text)))), err=True)
     if run.end is not None and run.end.changes:
         click.echo(clean(run.end.changes), err=True)

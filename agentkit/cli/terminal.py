@@ -36,6 +36,14 @@ _ADVICE = (
 )
 
 
+_CHAT_COMMANDS = (
+    # what advice names at a shell, and the command of the chat that does the same
+    ("with -m NAME", "with /model NAME"),
+    (": -m NAME", ": /model NAME"),
+    ("agentkit sessions list", "/session"),
+    ("agentkit models", "/model"),
+    ("agentkit tools list", "/tools"),
+)
 _SHELL_WORDING = (
     # a pattern in the errors of the library, and its replacement at a shell
     (
@@ -63,11 +71,13 @@ def tell(text: str, colour: str | None = None, *, faint: bool = False) -> None:
     click.echo(styled, err=True, color=has_colour(sys.stderr))
 
 
-def tell_error(error: BaseException, advice: str = "") -> None:
-    """Print an error on one line, and its remedy below."""
+def tell_error(error: BaseException, advice: str = "", *, in_chat: bool = False) -> None:
+    """Print an error on one line, and its remedy below, which names the commands of the chat if `in_chat`."""
     text = _os_text(error) if isinstance(error, OSError) and error.strerror else str(error)
     what, remedy = halves(at_a_shell(text or type(error).__name__))
     hints = "\n".join(filter(None, (remedy, advice))) or _advice(error)
+    for command, in_the_chat in _CHAT_COMMANDS if in_chat else ():
+        hints = hints.replace(command, in_the_chat)
     tell(fitted(f"Error: {what}", sys.stderr), "red")
     if hints:
         tell(fitted(hints, sys.stderr))
@@ -191,9 +201,9 @@ def escaped(text: str) -> str:
 
 def line_text(text: str, most_chars: int = _MAX_LINE_CHARS) -> str:
     """A text on one line, cleaned and truncated."""
-    from agentkit.event_rendering import cut
+    from agentkit.event_rendering import truncate
 
-    return cut(" ".join(clean(text).split()), most_chars)
+    return truncate(" ".join(clean(text).split()), most_chars)
 
 
 ANSWERED = 0

@@ -16,7 +16,7 @@ from agentkit._dataclass import dataclass
 from agentkit.agents.budget import RESUME_HINT, Budget
 from agentkit.agents.effects import Steps, adrive, drive
 from agentkit.agents.human_approval import without_waiting
-from agentkit.agents.run_config import LINEAGE, CallingTool, RunConfig, hearing
+from agentkit.agents.run_config import LINEAGE, CallingTool, RunConfig, collect_labels
 from agentkit.agents.tool_calls import Repeats, ToolCallBatch, messages_of
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, judge_call
 from agentkit.code_mode.signatures import described, functions_of, parameters_of
@@ -45,7 +45,7 @@ from agentkit.sandbox.rpc_guest import MAX_BYTES
 from agentkit.sandbox.watchdog import Cancellation, ProcessLimits, run_cancellable
 from agentkit.sessions.session import Session, SessionRun
 from agentkit.sessions.state import RunState
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 from agentkit.tooling.results import failure, rendered
 from agentkit.tooling.run_context import CONTEXT, NO_RUN
 from agentkit.tooling.tool import Tool
@@ -122,7 +122,7 @@ class ProgramCalls:
         if known is not None:
             return known
         if self._within is None:
-            with hearing() as found:
+            with collect_labels() as found:
                 result = self._judged(call).run()
             return self._reply(call, result, found)
         for _ in drive(self._used(self._within, call), streaming=False):
@@ -151,7 +151,7 @@ class ProgramCalls:
     async def _aused(self, call: ToolCall) -> tuple[ToolResult, Set[Label]]:
         """The result of a call, and the labels of what was read that the result does not carry."""
         if self._within is None:
-            with hearing() as found:
+            with collect_labels() as found:
                 return await self._judged(call).arun(), found
         async with aclosing(adrive(self._used(self._within, call), streaming=False)) as events:
             async for _ in events:
@@ -212,8 +212,8 @@ class ProgramCalls:
         """Judge the call and run it, with the person's answer if it is the call that waited."""
         waited = self._waited if self._number == len(self._past) + 1 else None
         batch.run.progress.apply(ResponseReceived(Response(AssistantMessage("", (waited or call,)))))
-        for milestone in () if waited is None or self._sitting is None else self._sitting.waiting:
-            batch.run.progress.apply(milestone)
+        for event in () if waited is None or self._sitting is None else self._sitting.waiting:
+            batch.run.progress.apply(event)
         attached = self._above.attached
         yield from batch.use() if attached is None else attached(batch.use())
 
@@ -327,7 +327,7 @@ def program_tool(
     Raises ConfigError for an invalid tool, an empty list, another tool that runs programs, and two tools with the same
     name in Python.
     """
-    refuse_made(program_tool, unknown)
+    check_unknown_arguments(program_tool, unknown)
     check_isolation(sandbox)
     given: object = limits
     if not isinstance(given, ProcessLimits):

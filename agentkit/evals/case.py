@@ -15,12 +15,12 @@ from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.options import Prompt, content_from
-from agentkit.content import File, Image, word_of
+from agentkit.content import File, Image, part_text
 from agentkit.errors import ConfigError
 from agentkit.evals.simulated_user import SimulatedUser
 from agentkit.event_rendering import is_shallow, value_text
 from agentkit.messages import Content, ToolCall
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 from agentkit.text_encoding import split_lines
 from agentkit.usage import Usage
 
@@ -101,7 +101,7 @@ class Case:
     arguments: Mapping[str, Any] | None = None
 
     def _refuse_unknown(self, given: Iterable[str]) -> None:
-        refuse_made(Case, given)
+        check_unknown_arguments(Case, given)
 
     def __post_init__(self) -> None:
         _check(self)
@@ -163,7 +163,7 @@ class Case:
         """
         if self.is_conversation and self.user is None:
             return " / ".join(each.text for each in self.said)
-        return self.content if isinstance(self.content, str) else " ".join(map(word_of, self.content))
+        return self.content if isinstance(self.content, str) else " ".join(map(part_text, self.content))
 
     @property
     def expected_calls(self) -> tuple[ExpectedCall, ...] | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agentkit.atomic_write import usable
+from agentkit.atomic_write import validate_path
 from agentkit.errors import ConfigError, SessionError
 from agentkit.evals.case import Case
 from agentkit.evals.trial import Trial, TrialCost, read_spent, read_trial, trial_data
@@ -70,7 +70,7 @@ class AppendOnlyFile:
     def _opened(self, what: str) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | CLOEXEC | NONBLOCK | NOCTTY
         try:
-            file = os.open(usable(self.path), flags, 0o600)
+            file = os.open(validate_path(self.path), flags, 0o600)
         except OSError as error:
             raise self._failed(error) from error
         try:

@@ -158,8 +158,8 @@ def joined(runs: Sequence[RunResult[Any]]) -> RunResult[Any]:
     last = runs[-1]
     if len(runs) == 1:
         return last
-    whole = told_by(RunState.of(milestone for run in runs for milestone in run.milestones), last.run_id)
-    kept = ("value", "error", "record", "pending", "lead", "context")
+    whole = told_by(RunState.of(event for run in runs for event in run.events), last.run_id)
+    kept = ("value", "error", "record", "pending", "last_agent", "context")
     return replace(whole, **{name: getattr(last, name) for name in kept})
 
 

@@ -26,11 +26,11 @@ from agentkit.events import (
     AnswerGiven,
     Approved,
     LimitReached,
-    Milestone,
     ResponseReceived,
     RunEnded,
     RunStarted,
     RunStatus,
+    StoredEvent,
     Summarised,
     ToolCallFinished,
     ToolCallPostponed,
@@ -47,26 +47,26 @@ from agentkit.usage import NO_USAGE, Charge, Price, Usage
 
 @dataclass(slots=True)
 class RecordedActivity:
-    """The activity observed in all threads: the milestones of runs at `depth`, and the responses of models.
+    """The activity observed in all threads: the stored events of runs at `depth`, and the responses of models.
 
     Nested runs are part of the run that started them, as in any result.
     """
 
     depth: int = 0
-    runs: dict[str, list[Milestone]] = field(default_factory=dict)
+    runs: dict[str, list[StoredEvent]] = field(default_factory=dict)
     responses: list[Response] = field(default_factory=list)
     reported: Counter[Usage] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take_milestone(self, run: str, milestone: Milestone) -> None:
-        """Add a milestone of a run."""
+    def take_event(self, run: str, event: StoredEvent) -> None:
+        """Add a stored event of a run."""
         with self.lock:
             if LINEAGE.get().depth == self.depth:
-                self.runs.setdefault(run, []).append(milestone)
-            if isinstance(milestone, ResponseReceived):
-                self.reported[milestone.response.usage] += 1
-            elif isinstance(milestone, Summarised):
-                self.reported[milestone.usage] += 1
+                self.runs.setdefault(run, []).append(event)
+            if isinstance(event, ResponseReceived):
+                self.reported[event.response.usage] += 1
+            elif isinstance(event, Summarised):
+                self.reported[event.usage] += 1
 
     def take_answer(self, question: Question, answer: Answer | None) -> None:
         """Add the answer to a question, if it is a model's response."""
@@ -90,8 +90,8 @@ class RecordedActivity:
         """The usage of these responses."""
         return sum((response.usage for response in self.bare), NO_USAGE)
 
-    def milestones(self, ids: set[str]) -> Iterator[Milestone]:
-        """All milestones as those of one run, run by run in the order in which they began.
+    def events(self, ids: set[str]) -> Iterator[StoredEvent]:
+        """All stored events as those of one run, run by run in the order in which they began.
 
         Tool calls get ids that are not in `ids`, and these are added to `ids`.
         """
@@ -116,17 +116,17 @@ class _RecordingListener(ScopedRecording):
         super().__init__(tape)
         self._heard = heard
 
-    def replayed(self, question: Question, account: Account | None = None, /) -> Answer | None:
-        answer = super().replayed(question, account)
+    def replay(self, question: Question, account: Account | None = None, /) -> Answer | None:
+        answer = super().replay(question, account)
         self._heard.take_answer(question, answer)
         return answer
 
-    def asked(self, question: Question, /) -> OpenQuestion:
-        return _ListenedQuestion(super().asked(question), question, self._heard)
+    def open_question(self, question: Question, /) -> OpenQuestion:
+        return _ListenedQuestion(super().open_question(question), question, self._heard)
 
-    def record_milestone(self, run: str, milestone: Milestone, /) -> None:
-        self._heard.take_milestone(run, milestone)
-        super().record_milestone(run, milestone)
+    def record_event(self, run: str, event: StoredEvent, /) -> None:
+        self._heard.take_event(run, event)
+        super().record_event(run, event)
 
 
 class _ListenedQuestion(OpenQuestion):
@@ -136,20 +136,20 @@ class _ListenedQuestion(OpenQuestion):
         super().__init__(_RecordingListener(asked.tape, heard))
         self._asked, self._question, self._heard = asked, question, heard
 
-    def heard(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool | None:
+    def record_answer(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool | None:
         self._heard.take_answer(self._question, answer)
-        return self._asked.heard(answer, is_live=is_live, charge=charge)
+        return self._asked.record_answer(answer, is_live=is_live, charge=charge)
 
-    def left(self, answer: Answer, /) -> None:
+    def record_partial(self, answer: Answer, /) -> None:
         self._heard.take_answer(self._question, answer)
-        self._asked.left(answer)
+        self._asked.record_partial(answer)
 
 
-def _part_of_one(run: list[Milestone], ids: set[str]) -> Iterator[Milestone]:
-    """The milestones of a run as part of a larger one: missing results are added, start and end are removed."""
+def _part_of_one(run: list[StoredEvent], ids: set[str]) -> Iterator[StoredEvent]:
+    """The stored events of a run as part of a larger one: missing results are added, start and end are removed."""
     names: dict[str, str] = {}
-    for milestone in (*run, *RunState.of(run).interruptions()):
-        match milestone:
+    for event in (*run, *RunState.of(run).interruptions()):
+        match event:
             case RunStarted(agent, prompt, history):
                 yield RunStarted(agent, prompt, history)
             case RunEnded() | LimitReached():
@@ -159,17 +159,17 @@ def _part_of_one(run: list[Milestone], ids: set[str]) -> Iterator[Milestone]:
                 names |= {one.id: other.id for one, other in zip(response.tool_calls, message.tool_calls, strict=True)}
                 yield ResponseReceived(replace(response, message=message))
             case _:
-                yield _with_names(milestone, names)
+                yield _with_names(event, names)
 
 
-def _with_names(milestone: Milestone, names: Mapping[str, str]) -> Milestone:
-    """Replace the id of a tool call in its milestone; other milestones are unchanged."""
-    match milestone:
+def _with_names(event: StoredEvent, names: Mapping[str, str]) -> StoredEvent:
+    """Replace the id of a tool call in its stored event; other stored events are unchanged."""
+    match event:
         case ToolCallStarted(call) | ToolCallFinished(call) | ToolCallPostponed(call):
-            return replace(milestone, call=replace(call, id=names.get(call.id, call.id)))
+            return replace(event, call=replace(call, id=names.get(call.id, call.id)))
         case Approved(call_id):
-            return replace(milestone, call_id=names.get(call_id, call_id))
-    return milestone
+            return replace(event, call_id=names.get(call_id, call_id))
+    return event
 
 
 _MOST_CHARS = 10_000_000
@@ -282,21 +282,21 @@ class FunctionTrialRun(TrialRun):
         """
         bare, unknown = heard.bare_usage, self.share.limits.unknown_price
         self.share.charge(charge_of(bare, 0, unknown))
-        milestones: list[Milestone] = [RunStarted(self.agent.name, content_from(self.job.prompt))]
-        milestones += heard.milestones(self._stage.ids)
+        events: list[StoredEvent] = [RunStarted(self.agent.name, content_from(self.job.prompt))]
+        events += heard.events(self._stage.ids)
         reached = self.share.refusal or (self.share.out_of_time() if returned.error is not None else None)
         if reached is not None:
             returned = Returned(error=LimitExceeded(reached.reason))
-            milestones.append(reached)
+            events.append(reached)
         text = returned.text
-        if returned.error is None and RunState.of(milestones).text != text:
-            milestones.append(AnswerGiven(text))
+        if returned.error is None and RunState.of(events).text != text:
+            events.append(AnswerGiven(text))
         why = "" if returned.error is None else str(returned.error)
-        progress = RunState.of([*milestones, RunEnded(returned.status, text, why)])
+        progress = RunState.of([*events, RunEnded(returned.status, text, why)])
         result = replace(
             told_by(progress, uuid.uuid4().hex), value=returned.value, error=returned.error, context=self.agent.context
         )
-        self.milestones = list(result.milestones)
+        self.events = list(result.events)
         return Outcome(result, must_wait=self.share.refusal is not None)
 
 

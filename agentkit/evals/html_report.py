@@ -9,7 +9,7 @@ from pathlib import Path
 from agentkit.evals.metrics import OUTCOMES, Metrics, Reported
 from agentkit.evals.text_reports import facts_of, row_of, why
 from agentkit.evals.trial import Trial
-from agentkit.event_rendering import hidden, one_line
+from agentkit.event_rendering import one_line, redact_stored
 from agentkit.safety import html
 from agentkit.safety.html import Child, Markup, element
 
@@ -112,7 +112,7 @@ def page(report: Reported) -> str:
         element("main", _figures(figures), _plots(figures), _decisions(figures), _cases(report), list(_told(report))),
         element("footer", element("p", "Made by agentkit. Secrets were redacted when it was written.")),
     ]
-    return html.page(f"{hidden(report.suite)} - agentkit", _STYLE.read_text("utf-8"), *parts)
+    return html.page(f"{redact_stored(report.suite)} - agentkit", _STYLE.read_text("utf-8"), *parts)
 
 
 def _top(report: Reported) -> Markup:
@@ -123,7 +123,7 @@ def _top(report: Reported) -> Markup:
     return element(
         "header",
         element("p", "Evaluation", class_="kind"),
-        element("h1", hidden(report.suite)),
+        element("h1", redact_stored(report.suite)),
         element("dl", rows, class_="facts"),
     )
 
@@ -140,7 +140,7 @@ def _figures(figures: list[Metrics]) -> Markup:
 
 def _row(figures: Metrics) -> tuple[str, ...]:
     judging = f"{figures.judging.total_tokens:,} tokens" if figures.judging.requests else "-"
-    return hidden(figures.agent), *row_of(figures)[1:], judging
+    return redact_stored(figures.agent), *row_of(figures)[1:], judging
 
 
 def _plots(figures: list[Metrics]) -> list[Markup]:
@@ -157,7 +157,7 @@ def _decisions(figures: list[Metrics]) -> Markup | None:
         if each.tool_accuracy is not None:
             words.insert(0, f"accuracy {100 * each.tool_accuracy:.0f} %")
         if words:
-            items.append(element("li", element("b", hidden(each.agent)), ": ", hidden("; ".join(words))))
+            items.append(element("li", element("b", redact_stored(each.agent)), ": ", redact_stored("; ".join(words))))
     return _section("Tool calls", element("ul", items)) if items else None
 
 
@@ -167,7 +167,9 @@ def _cases(report: Reported) -> Markup:
     for trial in report.trials:
         found.setdefault((trial.case.id, trial.agent), []).append(trial)
     head = element(
-        "tr", element("th", "Case", scope="col"), [element("th", hidden(each), scope="col") for each in report.agents]
+        "tr",
+        element("th", "Case", scope="col"),
+        [element("th", redact_stored(each), scope="col") for each in report.agents],
     )
     rows = [
         element(
@@ -208,7 +210,7 @@ def _failure(trial: Trial) -> Markup:
             "summary",
             _sign(trial),
             element("b", f" {one_line(trial.case.text, 80)} "),
-            element("span", f"{hidden(trial.agent)}{repeat} · {one_line(why(trial), 120)}"),
+            element("span", f"{redact_stored(trial.agent)}{repeat} · {one_line(why(trial), 120)}"),
         ),
         element("dl", shown, class_="fields"),
     )

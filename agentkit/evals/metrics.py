@@ -16,7 +16,7 @@ from agentkit._dataclass import dataclass
 from agentkit.evals.case import Case
 from agentkit.evals.trial import Outcome, Trial
 from agentkit.llm.pricing import cost_of
-from agentkit.usage import NO_USAGE, Cost, Usage, shown_cost
+from agentkit.usage import NO_USAGE, Cost, Usage, format_cost
 
 OUTCOMES: tuple[Outcome, ...] = ("passed", "failed", "refused", "limit", "error", "undone")
 TOOL_CALLS = "tool_calls"
@@ -207,7 +207,11 @@ def _mean(values: Sequence[float]) -> float | None:
 def _cost_data(cost: Cost | None) -> dict[str, Any]:
     """Encode a cost; an unknown cost is None rather than 0."""
     dollars = None if cost is None else cost.dollars
-    return {"dollars": dollars, "text": shown_cost(cost), "unpriced_requests": cost.unpriced_requests if cost else None}
+    return {
+        "dollars": dollars,
+        "text": format_cost(cost),
+        "unpriced_requests": cost.unpriced_requests if cost else None,
+    }
 
 
 RESAMPLES = 10_000

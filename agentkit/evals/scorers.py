@@ -20,7 +20,7 @@ from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError
 from agentkit.evals.case import Case, ExpectedCall, Score, plain
 from agentkit.evals.trial import answer_of, transcript_of
-from agentkit.event_rendering import cut
+from agentkit.event_rendering import truncate
 from agentkit.llm.client import LLM
 from agentkit.messages import ToolCall
 from agentkit.recording import is_replaying
@@ -92,7 +92,7 @@ class Scorer:
 
 def shown(text: str) -> str:
     """Redact and then shorten a piece of an answer, for use in a reason."""
-    return cut(redact(text), _SHOWN_CHARS)
+    return truncate(redact(text), _SHOWN_CHARS)
 
 
 _SPACES = "\u00a0\u202f\u2009 _"

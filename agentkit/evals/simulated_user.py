@@ -12,7 +12,7 @@ from agentkit.agents.agent import Agent
 from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError
 from agentkit.llm.client import LLM
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 from agentkit.usage import is_whole
 
 Player = Callable[[list[dict[str, str]]], Any]
@@ -59,7 +59,7 @@ class SimulatedUser:
     player: Agent[UserTurn] = field(init=False, compare=False, repr=False)
 
     def _refuse_unknown(self, given: Iterable[str]) -> None:
-        refuse_made(SimulatedUser, given)
+        check_unknown_arguments(SimulatedUser, given)
 
     def __post_init__(self) -> None:
         if not isinstance(self.goal, str) or not self.goal.strip() or not isinstance(self.persona, str):

@@ -27,7 +27,7 @@ from agentkit.evals.trial import Trial
 from agentkit.evals.trials import TrialRun
 from agentkit.event_rendering import count_text
 from agentkit.llm.client import LLM
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 
 
 class Trials(BatchRun):
@@ -107,13 +107,13 @@ class Trials(BatchRun):
     def _price_teller(self, llm: Callable[[], LLM]) -> Callable[[], Known]:
         return super()._price_teller(llm) if self._asks_models else lambda: None
 
-    def _single(self, job: Job) -> PromptRun:
+    def _prompt_run(self, job: Job) -> PromptRun:
         share = SharedBudget.of(self._budget, is_alone=job.is_alone)
         function = self.todo[job.index].variant.function
         return TrialRun(self, job, share) if function is None else FunctionTrialRun(self, job, share, function)
 
-    def _ended(self, job: Job, outcome: Outcome) -> RunResult[Any] | None:
-        result = super()._ended(job, outcome)
+    def _local_result(self, job: Job, outcome: Outcome) -> RunResult[Any] | None:
+        result = super()._local_result(job, outcome)
         if result is not None:
             self._leave(job.index, keep=False)  # for trials that were waiting, and are done now
             trial = self._new[job.index]
@@ -124,7 +124,7 @@ class Trials(BatchRun):
                 self._order.progress(len(self._trials), self._order.count, trial)
         return result
 
-    def _lost(self, _job: Job, error: Exception) -> RunResult[Any] | None:
+    def _lost_result(self, _job: Job, error: Exception) -> RunResult[Any] | None:
         """An error that cannot be reported in a trial ends the suite, for example when the trial cannot be stored."""
         raise error
 
@@ -175,7 +175,7 @@ class Suite:
         context: Callable[[Case], Any] | None = None,
         **unknown: Never,
     ) -> None:
-        refuse_made(Suite, unknown)
+        check_unknown_arguments(Suite, unknown)
         if not isinstance(name, str) or not name.strip():
             raise ConfigError(f"A suite has a name: Suite('sums', [Case(...)]). Got {name!r:.200}.")
         given = [scorers] if callable(scorers) else scorers
@@ -257,7 +257,7 @@ class Suite:
         return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
     def _trials(self, agents: Agents, options: SuiteRunOptions) -> Trials:
-        refuse_made(Suite.run, [name for name in options if name not in _OPTIONS], _OPTIONS)
+        check_unknown_arguments(Suite.run, [name for name in options if name not in _OPTIONS], _OPTIONS)
         given: dict[str, Any] = {name: value for name, value in options.items() if name != "cases"}
         return Trials(SuiteConfig(self, self.chosen(options.get("cases")), agents, **given))
 

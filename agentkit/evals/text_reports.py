@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 from agentkit.evals.case import expected_text
 from agentkit.evals.metrics import Metrics, Reported
 from agentkit.evals.trial import Trial
-from agentkit.event_rendering import call_text, count_text, cut, hidden, one_line, visible
+from agentkit.event_rendering import call_text, count_text, escape_invisible, one_line, redact_stored, truncate
 from agentkit.text_encoding import split_lines
-from agentkit.usage import Usage, shown_cost
+from agentkit.usage import Usage, format_cost
 
 MOST_NAME_CHARS = 28
 _MOST_LISTED = 10
@@ -39,7 +39,7 @@ def facts_of(trial: Trial, most_chars: int) -> dict[str, str]:
         facts["Conversation"] = trial.transcript
     facts["Tool calls"] = "\n".join(call_text(used.call) for used in (trial.result.tool_calls if trial.result else ()))
     facts["Why"] = "\n".join([*(f"{each.name} {each.value:.2f}: {each.reason}" for each in trial.scores), trial.error])
-    return {head: cut(hidden(text.strip()), most_chars) for head, text in facts.items() if text.strip()}
+    return {head: truncate(redact_stored(text.strip()), most_chars) for head, text in facts.items() if text.strip()}
 
 
 def columns_of(text: str) -> int:
@@ -93,7 +93,7 @@ def row_of(figures: Metrics) -> tuple[str, ...]:
         seconds_text(figures.latency(0.5)) if figures.seconds else "-",
         seconds_text(figures.latency(0.9)) if figures.seconds else "-",
         _tokens(figures.usage),
-        shown_cost(figures.cost),
+        format_cost(figures.cost),
     )
 
 
@@ -131,9 +131,9 @@ def notes_of(figures: Metrics, *, alone: bool) -> Iterator[str]:
         )
         parts.append(f"tool calls: {_verdicts(figures)}{f' ({rules})' if rules else ''}")
     if figures.judging.requests:
-        parts.append(f"judging took {figures.judging.total_tokens:,} tokens, cost {shown_cost(figures.judging_cost)}")
+        parts.append(f"judging took {figures.judging.total_tokens:,} tokens, cost {format_cost(figures.judging_cost)}")
     if figures.simulating.requests:
-        spent = f"{figures.simulating.total_tokens:,} tokens, cost {shown_cost(figures.simulating_cost)}"
+        spent = f"{figures.simulating.total_tokens:,} tokens, cost {format_cost(figures.simulating_cost)}"
         parts.append(f"simulated users took {spent}")
     parts += [
         f"in {times} trials {short(agent)} began with earlier messages: make it in the function, or reset() it"
@@ -244,7 +244,7 @@ def _code(text: str) -> str:
 def _block(text: str) -> Iterator[str]:
     """Render a multi-line text as a code block, with longer fences than it contains."""
     fence = "`" * max(3, _most_ticks(text) + 1)
-    yield from (f"{fence}text", *map(visible, split_lines(text)), fence)
+    yield from (f"{fence}text", *map(escape_invisible, split_lines(text)), fence)
 
 
 def _most_ticks(text: str) -> int:
@@ -327,4 +327,4 @@ def _counts(figures: list[Metrics], trials: tuple[Trial, ...]) -> dict[str, str]
 
 def _text(text: str, most_chars: int = _MOST_CHARS) -> str:
     """Redact and shorten a text, and escape the characters that XML does not allow."""
-    return _FORBIDDEN.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", cut(hidden(text), most_chars))
+    return _FORBIDDEN.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", truncate(redact_stored(text), most_chars))

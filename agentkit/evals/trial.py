@@ -13,7 +13,7 @@ from agentkit.agents.result import RunResult
 from agentkit.errors import ConfigError, SessionError
 from agentkit.evals.case import Case, Score
 from agentkit.event_rendering import call_text, content_text
-from agentkit.events import Milestone, RunEnded, RunStarted
+from agentkit.events import RunEnded, RunStarted, StoredEvent
 from agentkit.messages import Content
 from agentkit.sessions.codec import Data, decode_part, encode_part, from_line, to_line
 from agentkit.sessions.state import RunState
@@ -105,7 +105,7 @@ class Trial:
         """The agents inside a function that started with messages from before the trial."""
         began: dict[str, int] = {}
         for part in () if self.result is None else parts_of(self.result):
-            for each in part.milestones[1:]:  # the first milestone is the function's own
+            for each in part.events[1:]:  # the first stored event is the function's own
                 if isinstance(each, RunStarted):
                     began.setdefault(each.agent, each.history)
         return frozenset(agent for agent, history in began.items() if history)
@@ -126,25 +126,25 @@ def answer_of(result: RunResult[Any]) -> str:
     """The answer of a run as text; a typed answer as JSON."""
     if isinstance(result.value, str):
         return result.value
-    ends = [each for each in result.milestones if isinstance(each, RunEnded)]
+    ends = [each for each in result.events if isinstance(each, RunEnded)]
     return ends[-1].output if ends else ""
 
 
 def parts_of(result: RunResult[Any]) -> list[RunResult[Any]]:
     """Split the joined result of a conversation into the results of its prompts; for one prompt, `result` itself."""
-    parts: list[list[Milestone]] = []
-    before: Milestone | None = None
-    for milestone in result.milestones:
-        if before is None or (isinstance(before, RunEnded) and isinstance(milestone, RunStarted)):
+    parts: list[list[StoredEvent]] = []
+    before: StoredEvent | None = None
+    for event in result.events:
+        if before is None or (isinstance(before, RunEnded) and isinstance(event, RunStarted)):
             parts.append([])
-        parts[-1].append(milestone)
-        before = milestone
+        parts[-1].append(event)
+        before = event
     return [result] if len(parts) < 2 else [told_by(RunState.of(part), result.run_id) for part in parts]
 
 
 def prompt_of(result: RunResult[Any]) -> Content:
     """The prompt of a run; empty if it is unknown."""
-    return next((each.prompt for each in result.milestones if isinstance(each, RunStarted)), "")
+    return next((each.prompt for each in result.events if isinstance(each, RunStarted)), "")
 
 
 def transcript_of(result: RunResult[Any]) -> str:
@@ -169,7 +169,7 @@ def told_by(progress: RunState, run_id: str) -> RunResult[Any]:
         limit=None if progress.limit is None else progress.limit.limit,
         agent=progress.agent,
         run_id=run_id,
-        milestones=tuple(progress.milestones),
+        events=tuple(progress.events),
     )
 
 

@@ -106,7 +106,7 @@ class TrialRun(PromptRun):
         if last is not None:
             talk.runs.append(last.result)
             self.job = replace(self.job, earlier=None)
-        self.milestones, self.known, self.result = [], 0, None
+        self.events, self.known, self.result = [], 0, None
         if self._tape is not None:  # trials run at the same time, so each has separate clocks
             TAPE.set(ScopedRecording(self._tape, f"user {self.job.index}"))
         try:
@@ -129,7 +129,7 @@ class TrialRun(PromptRun):
         return start
 
     def _not_begun(self, error: Exception) -> Outcome:
-        outcome = Outcome(self._failed(error), must_wait=False)
+        outcome = Outcome(self._failed_result(error), must_wait=False)
         self._trials.enter(self._index, replace(self._trial(outcome.result), is_finished=False))
         return outcome
 
@@ -154,7 +154,7 @@ class TrialRun(PromptRun):
     def _ended_with(self) -> Outcome:
         """The outcome of the last prompt, or the error of the simulated user."""
         if self._fault is not None:
-            return Outcome(self._failed(self._fault), must_wait=False)
+            return Outcome(self._failed_result(self._fault), must_wait=False)
         return self._last or Outcome(self._stage.talk.runs[-1], must_wait=False)
 
     def _trial(self, result: RunResult[Any]) -> Trial:
@@ -183,14 +183,14 @@ class TrialRun(PromptRun):
 
     def _told(self, trial: Trial) -> RunResult[Any]:
         """The result of the trial."""
-        return self._failed(RunError("The run has no result.")) if trial.result is None else trial.result
+        return self._failed_result(RunError("The run has no result.")) if trial.result is None else trial.result
 
     def _is_finished(self, result: RunResult[Any]) -> bool:
         """Whether the run ended by itself, not by the suite's limits, a provider failure or a cancellation."""
         error, limit = result.error, result.limit
         if result.status == "limit":
             is_late = limit == "seconds" and self.share.out_of_time() is not None
-            return not (is_late or (limit is not None and self.share.is_too_little(limit)))
+            return not (is_late or (limit is not None and self.share.was_too_small(limit)))
         if isinstance(error, Rejected):
             return error.code in _REFUSALS
         return not isinstance(error, Cancelled | ReplayError | ModelError)

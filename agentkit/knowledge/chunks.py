@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
-from agentkit.event_rendering import visible
+from agentkit.event_rendering import escape_invisible
 from agentkit.text_encoding import split_lines
 
 _NUMBERS = int | float | None
@@ -146,7 +146,7 @@ class AddResult:
         left = {f"outside {place}": "not read; refresh(outside=True) reads it" for place in self.outside}
         left |= {f"skipped {source}": reason for source, reason in self.skipped.items()}
         left |= {f"note on {source}": note for source, note in self.notes.items()}
-        lines = [visible(f"{what}: {why}").replace("\n", "\\n") for what, why in left.items()]
+        lines = [escape_invisible(f"{what}: {why}").replace("\n", "\\n") for what, why in left.items()]
         more = [f"and {len(lines) - _MAX_LINES} more"] if len(lines) > _MAX_LINES else []
         return "\n".join([self.counts, *lines[:_MAX_LINES], *more])
 

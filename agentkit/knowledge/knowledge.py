@@ -38,7 +38,7 @@ from agentkit.knowledge.stores.store import ChunkStore, StoredDocument, embedded
 from agentkit.portable_files import CLOEXEC, NONBLOCK
 from agentkit.safety.paths import secret
 from agentkit.safety.urls import AddressRules
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 from agentkit.tooling.tool import Tool
 from agentkit.tools.web.connection import WebConnection, WebFailure, refused
 from agentkit.tools.web.page_text import enclosed, without_controls
@@ -298,7 +298,7 @@ class Knowledge(Collection):
         folder: str | os.PathLike[str] | None = None,
         **unknown: Never,
     ) -> None:
-        refuse_made(Knowledge, unknown)
+        check_unknown_arguments(Knowledge, unknown)
         super().__init__(place, f"{_SPACE}/{without_controls(name)}", embed, embed_question)
         self.name = name
         refuse_awaiting("rewrite", rewrite)
@@ -410,7 +410,7 @@ class Knowledge(Collection):
         `where` specifies metadata that a document must have: a value, one of several, or `Between(low, high)`. `source`
         is a source with `*` as wildcard, `kind` one of the formats.
         """
-        refuse_made(Knowledge.search, unknown)
+        check_unknown_arguments(Knowledge.search, unknown)
         check_search(question, limit)
         if kind is not None and kind not in KINDS:
             raise ConfigError(f"kind= takes one of {', '.join(KINDS)}. Got {kind!r:.200}.")
@@ -436,7 +436,7 @@ class Knowledge(Collection):
         Its results are labelled untrusted and, unless `is_private` is false, private. `where` limits what the model can
         find.
         """
-        refuse_made(Knowledge.as_tool, unknown)
+        check_unknown_arguments(Knowledge.as_tool, unknown)
         if not 1 <= limit <= MOST_PASSAGES:
             raise ConfigError(f"limit= takes a number from 1 to {MOST_PASSAGES}. Got {limit!r}.")
         return knowledge_tool(partial(self.search, limit=limit, where=where), name, is_private=is_private)

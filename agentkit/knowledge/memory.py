@@ -16,7 +16,7 @@ from agentkit.knowledge.embeddings import Embedding
 from agentkit.knowledge.knowledge import Collection, check_search, checked_metadata
 from agentkit.knowledge.stores import Place
 from agentkit.knowledge.stores.store import StoredDocument
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.tools.web.page_text import without_controls
@@ -57,7 +57,7 @@ class Memory(Collection):
         embed_question: Embedding | None = None,
         **unknown: Never,
     ) -> None:
-        refuse_made(Memory, unknown)
+        check_unknown_arguments(Memory, unknown)
         if not user or user != without_controls(user):
             raise ConfigError(f"user= takes a name of visible characters. Got {user!r}.")
         super().__init__(place, f"memory/{user}", embed, embed_question)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NoReturn
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
-from agentkit.event_rendering import cut, suggestion
+from agentkit.event_rendering import suggestion, truncate
 from agentkit.manifest.schema import FORMAT, SUBJECTS, Path, kind_of
 from agentkit.safety.rules import Rule
 
@@ -178,7 +178,7 @@ def _json(value: Any) -> str:
 
 
 def _shown(text: str) -> str:
-    return cut(text, _MOST_SHOWN_CHARS)
+    return truncate(text, _MOST_SHOWN_CHARS)
 
 
 def _fail(place: str, number: int, what: str) -> NoReturn:

@@ -29,7 +29,7 @@ from agentkit.llm.detection import PROVIDERS, detect, wishes_for, wishes_there
 from agentkit.llm.endpoint import Endpoint, LLMArguments, shown_url
 from agentkit.llm.providers.openai import SERVICES, provider_of
 from agentkit.manifest.schema import ALWAYS_YES, ENVIRONMENT, HERE, IN_MEMORY, KEPT, THEN
-from agentkit.redaction import is_secret_name, redact, written_redactor
+from agentkit.redaction import is_secret_name, redact, stored_text_redactor
 from agentkit.sessions.session import Session
 from agentkit.settings import Secret
 from agentkit.text_encoding import split_lines
@@ -347,7 +347,7 @@ def command_told(words: Iterable[str], home: Path) -> str:
     """A command without secrets, with its file paths relative to `home`."""
     import shlex
 
-    hidden = written_redactor()
+    hidden = stored_text_redactor()
     return shlex.join(hidden(_word_told(word, home)) for word in words)
 
 
@@ -360,7 +360,7 @@ def _word_told(word: str, home: Path) -> str:
 
 def url_told(url: str) -> str:
     """A URL without secrets."""
-    return written_redactor()(shown_url(url))
+    return stored_text_redactor()(shown_url(url))
 
 
 def session_told(session: Session | str | None) -> str:

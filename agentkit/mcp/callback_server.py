@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from urllib.parse import parse_qs, urlsplit
 
 from agentkit.errors import ConfigError, ToolError
-from agentkit.event_rendering import visible
+from agentkit.event_rendering import escape_invisible
 
 _HOST, _PATH = "127.0.0.1", "/callback"
 _MOST_BYTES, _MOST_CHARS = 16_384, 200
@@ -112,7 +112,7 @@ def refusal_reason(answer: Mapping[str, object]) -> str:
     """Format an OAuth error in one line: `error`, and `error_description` if present."""
     said = (answer.get("error"), answer.get("error_description"))
     words = [" ".join(each.split()) for each in said if isinstance(each, str) and each.strip()]
-    return visible(": ".join(words)[:_MOST_CHARS].rstrip(".")) or "no reason was given"
+    return escape_invisible(": ".join(words)[:_MOST_CHARS].rstrip(".")) or "no reason was given"
 
 
 def _page(status: str, text: str) -> bytes:

@@ -21,7 +21,7 @@ from agentkit.agents.model_requests import FIND_TOOLS
 from agentkit.agents.run_config import LINEAGE
 from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, LoginNeeded, ToolError
-from agentkit.event_rendering import suggestion, visible
+from agentkit.event_rendering import escape_invisible, suggestion
 from agentkit.mcp.connection import Question, ServerConnection
 from agentkit.mcp.connection_target import Target, advice, target_of, variables
 from agentkit.mcp.content import Answer, Prompt, Resource, listing, written
@@ -29,7 +29,7 @@ from agentkit.mcp.definitions import Definition, DefinitionChange, Pins, changes
 from agentkit.mcp.login_store import Ask, Login, Logout, Terms, command, with_login
 from agentkit.mcp.sdk.session import Caller
 from agentkit.messages import READ_MORE
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 from agentkit.tooling.results import BAD_ARGUMENTS, objection
 from agentkit.tooling.schema import GivenParameters
 from agentkit.tooling.tool import Tool
@@ -180,7 +180,7 @@ class RemoteTool(Tool[..., Any]):
         super().__init__(
             self._acall,
             name,
-            visible(described[:_MOST_DESCRIPTION_CHARS]),
+            escape_invisible(described[:_MOST_DESCRIPTION_CHARS]),
             level=bounds.level,
             timeout_seconds=None,  # the connection limits the time, without that of a person who is asked
             max_chars=bounds.max_chars,
@@ -301,7 +301,7 @@ def _checked_schema(schema: Mapping[str, Any], name: str) -> Any:
 def _plain(part: Any) -> Any:
     if isinstance(part, Mapping):
         return {
-            name: visible(each) if name in _READ and isinstance(each, str) else _plain(each)
+            name: escape_invisible(each) if name in _READ and isinstance(each, str) else _plain(each)
             for name, each in part.items()
         }
     return [_plain(each) for each in part] if isinstance(part, list) else part
@@ -368,7 +368,7 @@ class MCPServer(ServerResources):
         resources: bool = False,
         **unknown: Never,
     ) -> None:
-        refuse_made(MCPServer, unknown)
+        check_unknown_arguments(MCPServer, unknown)
         given = variables(environment, settings.environment())
         where = None if folder is None else str(folder)
         found = target_of(server, name, folder=where, environment=given, token=token, headers=headers)
@@ -526,7 +526,7 @@ class MCPServer(ServerResources):
         heard = None if self._on_progress is None else partial(self._on_progress, tool)
         return lambda server: server.call(tool, arguments, heard, caller)
 
-    def beside(self, taken: Iterable[str]) -> Toolset:
+    def attachments(self, taken: Iterable[str]) -> Toolset:
         """Return the tools, with the prefix `NAME_` on those whose names clash with other servers' tools."""
         with self._lock:
             self._taken, self._tools = self._taken | frozenset(taken), None
@@ -597,4 +597,4 @@ def connect(*servers: Any) -> Toolset:
     with ThreadPoolExecutor(max(len(made), 1), "agentkit-mcp-connect") as pool:
         list(pool.map(len, made))
     taken = clashing([{each.name for each in server} for server in made])
-    return Toolset(server.beside(taken) for server in made)
+    return Toolset(server.attachments(taken) for server in made)

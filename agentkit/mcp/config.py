@@ -10,7 +10,7 @@ from typing import Any
 
 from agentkit import settings as config
 from agentkit._dataclass import dataclass
-from agentkit.atomic_write import usable
+from agentkit.atomic_write import validate_path
 from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import is_shallow, suggestion
@@ -186,7 +186,7 @@ def connect_file(file: str | Path, *, level: Level | Mapping[str, _OfTools] = Sa
 
 def _text(path: Path) -> str:
     try:
-        with usable(path).open("rb") as file:
+        with validate_path(path).open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
         if len(content) > _MOST_BYTES:
             raise ConfigError(f"it has more than {_MOST_BYTES:,} bytes.")

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from agentkit._dataclass import dataclass
-from agentkit.content import File, Image, worded
+from agentkit.content import File, Image, load_part
 
 Answer = str | list[str | Image | File]
 """A server's answer: a text, or texts, images and files in order. It can be used as a prompt."""
@@ -139,8 +139,8 @@ def _shown(encoded: str, name: str = "") -> Image | File | None:
     url = f"data:application/octet-stream;base64,{encoded}"
     for part in (Image(url), File(url, name)):
         try:
-            checked = part.checked()
+            checked = part.validated()
         except ValueError:
             continue
-        return None if isinstance(worded(checked), str) else checked
+        return None if isinstance(load_part(checked), str) else checked
     return None

@@ -14,9 +14,9 @@ from typing import Any
 from agentkit._dataclass import dataclass
 from agentkit.atomic_write import write_whole
 from agentkit.errors import ConfigError
-from agentkit.event_rendering import visible
+from agentkit.event_rendering import escape_invisible
 from agentkit.messages import digest_of
-from agentkit.redaction import written_redactor
+from agentkit.redaction import stored_text_redactor
 
 _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]+")
 _MOST_NAME_CHARS = 64
@@ -153,7 +153,7 @@ def _shown(text: str, start: int = 0) -> str:
     """Quote a part of a text, with hidden characters made visible."""
     end = start + _MOST_SHOWN_CHARS
     part = f"{'…' if start else ''}{text[start:end]}{'…' if len(text) > end else ''}"
-    return visible(json.dumps(part, ensure_ascii=False))
+    return escape_invisible(json.dumps(part, ensure_ascii=False))
 
 
 _VERSION = 1
@@ -182,7 +182,7 @@ class Pins:
     def write(self, accepted: Mapping[str, Definition]) -> None:
         """Replace the accepted definitions. Raises ConfigError if they cannot be stored."""
         tools = [{"sha256": each.digest, "definition": each.to_dict()} for each in accepted.values()]
-        document = {"version": _VERSION, "server": written_redactor()(self._identity), "tools": tools}
+        document = {"version": _VERSION, "server": stored_text_redactor()(self._identity), "tools": tools}
         try:
             replace_file(self.path, document)
         except OSError as error:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.options import check_rules
-from agentkit.agents.run_config import HandoffTarget, hearing
+from agentkit.agents.run_config import HandoffTarget, collect_labels
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, judge_call
 from agentkit.decisions import Label, SafetyLevel, Verdict
 from agentkit.errors import ConfigError, ToolError
-from agentkit.http_security import listening, origin_of
+from agentkit.http_security import open_listener, origin_of
 from agentkit.mcp.sdk.server import PATH, MCPAuth, ServedResource, check_reach, over_http, over_stdio, protocol_server
 from agentkit.messages import Message, ToolCall, ToolMessage, ToolResult
 from agentkit.safety.approval import NOBODY, Approval, ApprovalRequest, Approver, ApproverAnswer, Grants, answered
@@ -185,7 +185,7 @@ class ToolServer:
         call = ToolCall(f"mcp-{next(self._numbers)}", name, json.dumps(arguments))
         judged = await self._approved(judge_call(call, self._bench, [*self._read]), ask)
         async with self._room:  # calls waiting for approval do not take up capacity
-            with hearing(**self._above()) as found:
+            with collect_labels(**self._above()) as found:
                 result = await judged.arun()
         result = replace(result, labels=result.labels | found)
         self._note(name, result.labels)
@@ -280,7 +280,7 @@ async def _over_http(server: Any, address: Address) -> None:
     host = address.host
     named = () if ":" in host or not host.strip("0.") else (host,)  # neither a wildcard nor an IPv6 address
     gate = MCPAuth(address.token, (*named, *address.hosts))
-    with listening(host, address.port) as listener:
+    with open_listener(host, address.port) as listener:
         if address.when_ready is not None:
             address.when_ready(f"{origin_of(listener)}{PATH}", gate.token)
         await over_http(server, listener, gate)

@@ -17,12 +17,12 @@ from urllib.parse import urlsplit
 from agentkit._dataclass import dataclass
 from agentkit._version import __version__
 from agentkit.agents.agent import PARAGRAPH, Agent, AgentTool
-from agentkit.agents.result import Pending, Resumption, RunFinished, RunResult, pending_of, result_in
+from agentkit.agents.result import Pending, Resumption, RunFinished, RunResult, final_result, pending_calls
 from agentkit.agents.run_config import LINEAGE, PausingTool, name_for_tool
-from agentkit.content import File, Image, part_of
+from agentkit.content import File, Image, read_part
 from agentkit.decisions import Decision, Label, SafetyLevel, Verdict
 from agentkit.errors import AgentKitError, ConfigError, MissingExtra, RunError
-from agentkit.events import Event, Milestone, ResponseReceived, RunEnded, RunStarted, TextDelta, ToolCallPostponed
+from agentkit.events import Event, ResponseReceived, RunEnded, RunStarted, StoredEvent, TextDelta, ToolCallPostponed
 from agentkit.messages import AssistantMessage, Content, Response, ToolCall, arguments_of, well_formed
 from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, ApproverAnswer, is_mistaken
 from agentkit.server.conversations import Conversations, answer_of, front_end_events
@@ -264,7 +264,7 @@ def _part(part: Part) -> str | Image | File:
     kind = part.WhichOneof("content")
     try:
         if kind == "raw":
-            return part_of(part.raw)
+            return read_part(part.raw)
         if kind == "url" and part.url.lower().startswith(("https://", "http://")):
             return Image(part.url) if part.media_type.startswith("image/") else File(part.url)
     except (ValueError, OSError) as error:
@@ -350,11 +350,11 @@ class A2AAgent:
         A failure, also of the connection, is reported in the result. A task that needs input is a paused run:
         `result.pending` has its questions, and `result.resume(answers)` answers them.
         """
-        return result_in(list(self.events(prompt)))
+        return final_result(list(self.events(prompt)))
 
     async def arun(self, prompt: str | Resumption) -> RunResult[str]:
         """Async version of `run`."""
-        return result_in([event async for event in self.aevents(prompt)])
+        return final_result([event async for event in self.aevents(prompt)])
 
     def reset(self) -> None:
         """Forget the conversation."""
@@ -415,7 +415,7 @@ class A2AAgent:
         Without an approver no call is approved, and questions pause the run.
         """
         approve, answers = LINEAGE.get().approve, dict[str, Any]()
-        for step in RunState.of(result.milestones).waiting:
+        for step in RunState.of(result.events).waiting:
             call, words = step.asked, Decision(Verdict.ASK, WORDS, step.question)
             arguments = {} if step.needs_words else arguments_of(call)
             decision = words if step.postponed is None or step.postponed.decision is None else step.postponed.decision
@@ -534,16 +534,16 @@ class _RemoteTask:
         postponed = list(self._postponed(said)) if status == "paused" else []
         message = AssistantMessage(text, tuple(each.call for each in postponed), agent=self._agent)
         prompt = self._work if isinstance(self._work, str) else ""
-        milestones: tuple[Milestone, ...] = (
+        events: tuple[StoredEvent, ...] = (
             RunStarted(self._agent, prompt),
             ResponseReceived(Response(message, "tool_calls" if postponed else "stop")),
             *postponed,
             RunEnded(status, text, str(self.error or "")),
         )
-        progress = RunState.of(milestones)
+        progress = RunState.of(events)
         value = text if text or status == "done" else None
         run_id = json.dumps([self.context_id, self.task_id])
-        return RunResult[str].of(progress, run_id, (), self.error, value=value, lead=agent)
+        return RunResult[str].of(progress, run_id, (), self.error, value=value, last_agent=agent)
 
     def _enter_status(self, status: Any) -> None:
         from a2a.types import TaskState
@@ -575,7 +575,7 @@ class _RemoteTask:
         """The answers in the format of the server. Raises ConfigError for answers of another kind."""
         from a2a.helpers import new_data_part
 
-        given, waiting = work.answers, pending_of(self._progress)
+        given, waiting = work.answers, pending_calls(self._progress)
         if not isinstance(given, Mapping):
             given = {each.id: cast("Any", given) for each in waiting}
         if [each.id for each in waiting] == [_REPLY]:

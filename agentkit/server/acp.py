@@ -16,10 +16,10 @@ from agentkit._version import __version__
 from agentkit.agents.agent import Agent
 from agentkit.agents.options import workspace_from
 from agentkit.agents.result import Resumption, RunFinished, RunResult
-from agentkit.content import Image, part_of
+from agentkit.content import Image, read_part
 from agentkit.decisions import Verdict
 from agentkit.errors import AgentKitError, BadArguments, MissingExtra, UnknownTool
-from agentkit.event_rendering import arguments_text, content_text, one_line, visible
+from agentkit.event_rendering import arguments_text, content_text, escape_invisible, one_line
 from agentkit.events import (
     Event,
     ReasoningDelta,
@@ -250,7 +250,7 @@ def _updates(event: Event, agent: Agent[Any], shown: dict[str, list[Any]]) -> It
                 yield update_tool_call(call.id, status="in_progress", content=shown[call.id] or None)
         case ToolCallPostponed(call, question):
             yield from _started(call, agent, shown)
-            yield update_agent_message_text(visible(well_formed(question)))
+            yield update_agent_message_text(escape_invisible(well_formed(question)))
         case ToolCallFinished(call, result):
             yield from _started(call, agent, shown)
             content = [*(shown[call.id] if result.ok else ()), _text(result.error or result.content)]
@@ -287,7 +287,7 @@ def _text(text: str) -> Any:
 
     left_out = len(text) - _MOST_CHARS
     note = f"\n[… {left_out:,} more characters are not shown …]" if left_out > 0 else ""
-    return tool_content(text_block(visible(well_formed(text[:_MOST_CHARS])) + note))
+    return tool_content(text_block(escape_invisible(well_formed(text[:_MOST_CHARS])) + note))
 
 
 def _preview(call: ToolCall, agent: Agent[Any]) -> str:
@@ -349,5 +349,5 @@ def _part(block: Any) -> Any:
         case "resource":
             resource = block.resource
             text = getattr(resource, "text", None)
-            return part_of(b64decode(resource.blob)) if text is None else f"{resource.uri}:\n{text}"
+            return read_part(b64decode(resource.blob)) if text is None else f"{resource.uri}:\n{text}"
     raise ValueError(f"A prompt can have text, images and resources; this one has a block of type {block.type!r}.")

@@ -17,7 +17,7 @@ from agentkit.agents.result import Pending, Resumption, RunFinished, RunResult
 from agentkit.agents.runner import spent_in
 from agentkit.decisions import SafetyLevel
 from agentkit.errors import AgentKitError, ConfigError, MissingExtra, Postponed
-from agentkit.event_rendering import content_text, visible
+from agentkit.event_rendering import content_text, escape_invisible
 from agentkit.events import (
     Event,
     ReasoningDelta,
@@ -254,7 +254,7 @@ class AGUITranslation:
         return self._core.Interrupt(
             id=pending.id,
             reason="input_required" if pending.needs_answer else "tool_call",
-            message=visible(well_formed(pending.question)),
+            message=escape_invisible(well_formed(pending.question)),
             tool_call_id=call_id,
             response_schema=_ANSWER if pending.needs_answer else _DECISION,
             metadata={"agentkit": {"tool": pending.tool, "within": pending.within, "decision": decision}},

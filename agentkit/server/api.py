@@ -14,9 +14,9 @@ from agentkit._dataclass import dataclass
 from agentkit._version import __version__
 from agentkit.agents.agent import Agent
 from agentkit.agents.result import Resumption
-from agentkit.content import File, Image, part_of
+from agentkit.content import File, Image, read_part
 from agentkit.errors import AgentKitError
-from agentkit.event_rendering import content_text, cut, one_line, visible
+from agentkit.event_rendering import content_text, escape_invisible, one_line, truncate
 from agentkit.llm.pricing import cost_of
 from agentkit.messages import Content
 from agentkit.server.auth import RequestAuth
@@ -33,7 +33,7 @@ from agentkit.server.http_types import (
 from agentkit.sessions.export import new_name
 from agentkit.sessions.store import SessionStore, SessionSummary
 from agentkit.sessions.transcript import RunStory, outer, show_text, stories_of, without_secrets
-from agentkit.usage import Usage, shown_cost
+from agentkit.usage import Usage, format_cost
 
 _RUN = re.compile("[0-9a-f]{1,64}")
 _MOST_BYTES = 1_000_000
@@ -170,7 +170,7 @@ def _file(given: object) -> str | Image | File:
     if not isinstance(name, str) or not isinstance(data, str):
         raise invalid_value("files are objects with name and data, the content in base64.")
     try:
-        part = part_of(b64decode(data, validate=True))
+        part = read_part(b64decode(data, validate=True))
     except (ValueError, OSError) as error:
         raise invalid_value(f"The file {name!r:.100} cannot be attached: {error}") from None
     return f"{name}:\n{part}" if isinstance(part, str) else part
@@ -224,7 +224,7 @@ class RunRow:
             Counter((str(each.verdict), each.rule) for each in decisions),
             tuple(dict.fromkeys(call.call.name for call in story.tool_calls)),
             tuple(
-                cut(visible(call.question), _MAX_QUESTION_CHARS)
+                truncate(escape_invisible(call.question), _MAX_QUESTION_CHARS)
                 for call in story.tool_calls
                 if call.question and call.result is None and story.status in ("paused", "unfinished")
             ),
@@ -251,16 +251,16 @@ class RunRow:
         return {
             "session": self.session,
             "run": self.run,
-            "agent": visible(self.agent),
-            "prompt": visible(self.prompt),
+            "agent": escape_invisible(self.agent),
+            "prompt": escape_invisible(self.prompt),
             "began": self.began,
             "seconds": round(self.seconds, 3),
             "status": self.status,
-            "error": visible(self.error),
+            "error": escape_invisible(self.error),
             "tokens": self.usage.total_tokens,
-            "cost": shown_cost(cost_of(self.usage)),
+            "cost": format_cost(cost_of(self.usage)),
             "decisions": _counts(self.decisions),
-            "tools": [visible(name) for name in self.tools],
+            "tools": [escape_invisible(name) for name in self.tools],
             "waiting": list(self.waiting),
         }
 
@@ -282,7 +282,7 @@ class Dashboard:
         rows = await asyncio.to_thread(self._rows)
         chosen = [row for row in rows if row.fits(wanted, time.time() - days * _DAY_SECONDS)]
         now = [
-            {"session": name, "question": cut(visible(str(request)), _MAX_QUESTION_CHARS)}
+            {"session": name, "question": truncate(escape_invisible(str(request)), _MAX_QUESTION_CHARS)}
             for name, request in self._chats.waiting()
         ]
         return reply_of(
@@ -290,7 +290,7 @@ class Dashboard:
                 "runs": [row.to_data() for row in chosen[:_MAX_ROWS]],
                 "totals": _totals(chosen),
                 "waiting": now,
-                "tools": sorted({visible(name) for row in rows for name in row.tools}),
+                "tools": sorted({escape_invisible(name) for row in rows for name in row.tools}),
                 "statuses": sorted({row.status for row in rows}),
             }
         )
@@ -301,13 +301,13 @@ class Dashboard:
         text = await asyncio.to_thread(self._text, session, run)
         if not text:
             raise HTTPError(404, f"The session {session[:100]!r} has no run {run[:64]!r}.", code="not_found")
-        return reply_of({"text": visible(text)})
+        return reply_of({"text": escape_invisible(text)})
 
     def _text(self, session: str, run: str) -> str:
         if session not in {each.name for each in self._store.summaries()}:
             return ""
         found = [each for each in stories_of(without_secrets(self._store.read(session)[0])) if each.id == run]
-        return show_text(session, found, lambda usage: shown_cost(cost_of(usage))) if found else ""
+        return show_text(session, found, lambda usage: format_cost(cost_of(usage))) if found else ""
 
     def _rows(self) -> list[RunRow]:
         """The rows of the newest sessions, the newest run first. Runs in a thread, because sessions can be long."""
@@ -332,7 +332,7 @@ def _totals(rows: Sequence[RunRow]) -> dict[str, Any]:
         "runs": len(rows),
         "shown": min(len(rows), _MAX_ROWS),
         "tokens": usage.total_tokens,
-        "cost": shown_cost(cost_of(usage)),
+        "cost": format_cost(cost_of(usage)),
         "waiting": sum(len(row.waiting) for row in rows),
         "decisions": _counts(decisions),
     }
@@ -340,4 +340,4 @@ def _totals(rows: Sequence[RunRow]) -> dict[str, Any]:
 
 def _counts(decisions: Mapping[tuple[str, str], int]) -> list[dict[str, Any]]:
     rows = sorted(decisions.items(), key=lambda each: (-each[1], each[0]))
-    return [{"verdict": verdict, "rule": visible(rule), "times": times} for (verdict, rule), times in rows]
+    return [{"verdict": verdict, "rule": escape_invisible(rule), "times": times} for (verdict, rule), times in rows]

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
-from agentkit.http_security import checked_host, checked_token, is_same, shows
+from agentkit.http_security import constant_time_equal, has_token, validate_host, validate_token
 from agentkit.server.http_types import HTTPError
 
 SIGN_IN = "/sign-in"
@@ -85,9 +85,9 @@ class RequestAuth:
         open_paths: Iterable[str] = (),
         origins: Iterable[str] = (),
     ) -> None:
-        self.token = checked_token(token)
+        self.token = validate_token(token)
         self.origins = frozenset(map(_checked_origin, origins))
-        self._hosts = {"localhost", *map(checked_host, hosts)}
+        self._hosts = {"localhost", *map(validate_host, hosts)}
         self._open = {SIGN_IN, *open_paths}
         self.cookie_name = f"agentkit_{self._derived('name')[:8]}"
 
@@ -96,7 +96,7 @@ class RequestAuth:
         self._check_origin(head, self._check_host(head))
         if head.path in self._open:
             return
-        if not (shows(head.one("authorization") or "", self.token) or self._is_signed_in(head)):
+        if not (has_token(head.one("authorization") or "", self.token) or self._is_signed_in(head)):
             raise HTTPError(401, _STRANGER, code="invalid_api_key", headers={"www-authenticate": "Bearer"})
 
     def sign_in(self, shown: object, *, is_secure: bool) -> tuple[str, str]:
@@ -104,7 +104,7 @@ class RequestAuth:
 
         Both are required: a browser sends the cookie to every port of a host, but only our page sends the key.
         """
-        if not isinstance(shown, str) or not is_same(shown, self.token):
+        if not isinstance(shown, str) or not constant_time_equal(shown, self.token):
             raise HTTPError(401, "This is not the token that the server was started with.", code="invalid_api_key")
         cookie = f"{self.cookie_name}={self._derived('cookie')}; HttpOnly; SameSite=Strict; Path={PAGE}"
         return f"{cookie}; Secure" if is_secure else cookie, self._derived("key")
@@ -134,8 +134,8 @@ class RequestAuth:
         """Whether cookie and key are both correct; both are always compared, so that timing reveals nothing."""
         cookies = "; ".join(head.headers.get("cookie", ())).split("; ")
         values = [value for name, _, value in (cookie.partition("=") for cookie in cookies) if name == self.cookie_name]
-        has_cookie = is_same(values[0] if len(values) == 1 else "", self._derived("cookie"))
-        has_key = is_same(head.one(KEY_HEADER) or "", self._derived("key"))
+        has_cookie = constant_time_equal(values[0] if len(values) == 1 else "", self._derived("cookie"))
+        has_key = constant_time_equal(head.one(KEY_HEADER) or "", self._derived("key"))
         return has_cookie and has_key and head.path.startswith(PAGE)
 
     def _derived(self, purpose: str) -> str:

@@ -73,7 +73,7 @@ class Chat:
         """The first entries as page events, or all of them. Runs in a thread, because journals can be long."""
         session = self._agent.session
         entries = session.entries[:until]
-        changed = any(isinstance(entry.milestone, RunEnded) and entry.milestone.changes for entry in entries)
+        changed = any(isinstance(entry.event, RunEnded) and entry.event.changes for entry in entries)
         records = self._agent.workspace.journal.runs() if changed else []
         undone = {record.id: record.is_undone for record in records}
         left = "" if self.is_running else next(reversed(session.unfinished), "")
@@ -109,7 +109,7 @@ class Chat:
         """
         self._refuse_while_busy()
         entries = self._agent.session.entries
-        prompts = [entry.milestone.prompt for entry in entries if isinstance(entry.milestone, RunStarted)]
+        prompts = [entry.event.prompt for entry in entries if isinstance(entry.event, RunStarted)]
         if not prompts:
             raise HTTPError(409, "This conversation has no prompt to repeat.", code="not_known")
         llm = self._agent.llm
@@ -155,9 +155,9 @@ class Chat:
 
     async def undo(self, record: str) -> str:
         """Undo the changes of a run of this session and return a summary. Raises HTTPError."""
-        begun = [entry.milestone for entry in self._agent.session.entries if isinstance(entry.milestone, RunStarted)]
+        begun = [entry.event for entry in self._agent.session.entries if isinstance(entry.event, RunStarted)]
         is_busy = self.is_running or self._is_undoing
-        if is_busy or not record or record not in {milestone.record for milestone in begun}:
+        if is_busy or not record or record not in {event.record for event in begun}:
             raise HTTPError(409, "No run of this conversation that has ended has changed that.", code="not_known")
         self._is_undoing = True
         try:

@@ -9,7 +9,7 @@ from typing import Any
 from agentkit.agents.agent import Agent, StreamedText
 from agentkit.agents.human_approval import answer_later
 from agentkit.agents.options import Prompt
-from agentkit.agents.result import Pending, Resumption, RunFinished, pending_of
+from agentkit.agents.result import Pending, Resumption, RunFinished, pending_calls
 from agentkit.events import Event, TextDelta
 from agentkit.messages import Content, Message, UserMessage
 from agentkit.server.http_types import HTTPError, invalid_value
@@ -57,7 +57,7 @@ class ClientConversation:
         unfinished = session.unfinished  # reads what was stored since
         run = run or next(reversed(unfinished), "")
         progress = session.conversation.unended.get(run)
-        return (run, pending_of(progress)) if progress is not None and progress.status == "paused" else ("", ())
+        return (run, pending_calls(progress)) if progress is not None and progress.status == "paused" else ("", ())
 
     @property
     def messages(self) -> tuple[Message, ...]:

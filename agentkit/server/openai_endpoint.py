@@ -44,7 +44,7 @@ from agentkit.server.http_types import (
     unless_gone,
 )
 from agentkit.sessions.session import Session
-from agentkit.usage import Limits, Usage, is_whole, shown_cost
+from agentkit.usage import Limits, Usage, format_cost, is_whole
 
 _MOST_BEGINNINGS = 100_000
 _MOST_ALIKE_CHARS = 64
@@ -411,7 +411,7 @@ class _CompletionRun:
         return PARAGRAPH.join(filter(None, [result.text, *questions]))
 
     def _reason(self, result: RunResult[Any]) -> str:
-        responses = [each.response for each in result.milestones if isinstance(each, ResponseReceived)]
+        responses = [each.response for each in result.events if isinstance(each, ResponseReceived)]
         is_cut = bool(responses) and responses[-1].finish_reason == "length"
         return "length" if is_cut or result.status == "limit" else "stop"
 
@@ -469,7 +469,7 @@ def _told(result: RunResult[Any]) -> dict[str, Any]:
         }
         for used in result.tool_calls
     ]
-    cost = shown_cost(result.cost)
+    cost = format_cost(result.cost)
     return {"agentkit": {"status": result.status, "iterations": result.iterations, "tool_calls": calls, "cost": cost}}
 
 

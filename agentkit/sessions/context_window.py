@@ -12,7 +12,15 @@ from itertools import pairwise
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import content_text, plan_text
-from agentkit.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage, reading_call
+from agentkit.messages import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    read_more_call,
+)
 from agentkit.sessions.state import fault_in
 from agentkit.sessions.token_estimates import Estimates, tokens_in
 from agentkit.usage import is_whole
@@ -23,8 +31,8 @@ _NOTES_TOKENS = 80
 _LEFT_OUT = "[{:,} earlier messages of {} are left out here, because it exceeds your context window.]"
 _PLAN = "\n\n[Your plan, as you last wrote it with update_plan:\n{}]"
 _EDITS = "The function edit= of the Window returned messages that cannot be sent."
-_FEWEST_RESULT_CHARS = 200
-_LAST_RESORT_CHARS = (20_000, 10_000, 5_000, 2_000, 1_000, 500, _FEWEST_RESULT_CHARS)
+_MIN_RESULT_CHARS = 200
+_LAST_RESORT_CHARS = (20_000, 10_000, 5_000, 2_000, 1_000, 500, _MIN_RESULT_CHARS)
 _NOT_SHOWN = "\n[its images and files are left out here]"
 _SLICES = 4
 """The cut is rounded up to a quarter of the room, so that the prefix stays the same for many requests: providers charge
@@ -54,7 +62,7 @@ class Window:
     edit: Edit | None = None
 
     def __post_init__(self) -> None:
-        lowest = {"tokens": 1, "answer_tokens": 0, "keep_results": 0, "result_chars": _FEWEST_RESULT_CHARS}
+        lowest = {"tokens": 1, "answer_tokens": 0, "keep_results": 0, "result_chars": _MIN_RESULT_CHARS}
         for field in fields(self):
             value, least = getattr(self, field.name), lowest.get(field.name)
             is_open = least is None or (value is None and field.name == "tokens")
@@ -222,7 +230,11 @@ class Truncation:
     def shorten(self, place: int, chars: int, *, with_handles: bool) -> None:
         """Cut a tool result to head and tail without pictures and files, if that saves tokens."""
         message, now = self.messages[place], self._left[place]
-        if isinstance(message, ToolMessage) and now is not None and (len(message.content) > chars or message.beside):
+        if (
+            isinstance(message, ToolMessage)
+            and now is not None
+            and (len(message.content) > chars or message.attachments)
+        ):
             make = partial(_shortened, message, chars, with_handles=with_handles)
             shorter = self._estimates.made(message, (chars, with_handles), make)
             gain = self._estimates.of(now) - self._estimates.of(shorter)
@@ -279,12 +291,12 @@ def with_text(message: Message, before: str = "", after: str = "") -> Message:
 
 def _shortened(message: ToolMessage, chars: int, *, with_handles: bool) -> ToolMessage:
     """Cut a result to `chars` characters: head and tail, 80 to 20, around a note about the omitted part."""
-    if message.beside:
+    if message.attachments:
         message = replace(message, content=f"{message.content}{_NOT_SHOWN}", images=(), files=())
     content = message.content
     if len(content) <= chars:
         return message
-    reading = f"; {reading_call(message.call_id)} reads the whole" if with_handles else ""
+    reading = f"; {read_more_call(message.call_id)} reads the whole" if with_handles else ""
     note = f"\n[… {len(content) - chars:,} of {len(content):,} characters left out{reading} …]\n"
     room = max(chars - len(note), 0)
     tail = room // 5
@@ -302,7 +314,7 @@ SUMMARY_INSTRUCTION = (
 """The instruction of the model that writes the summary."""
 
 _LINE = "=" * 20
-_MOST_TEXT_CHARS, _MOST_RESULT_CHARS = 4_000, 1_000
+_MAX_TEXT_CHARS, _MAX_RESULT_CHARS = 4_000, 1_000
 
 
 def to_summarise(messages: Sequence[Message], room_tokens: int, estimates: Estimates) -> list[Message]:
@@ -344,14 +356,14 @@ def _lines(messages: Sequence[Message]) -> Iterator[str]:
     for message in messages:
         match message:
             case UserMessage(content):
-                yield f"Person: {_cut(content_text(content), _MOST_TEXT_CHARS)}"
+                yield f"Person: {_cut(content_text(content), _MAX_TEXT_CHARS)}"
             case AssistantMessage(text, calls):
                 if text:
-                    yield f"Assistant: {_cut(text, _MOST_TEXT_CHARS)}"
+                    yield f"Assistant: {_cut(text, _MAX_TEXT_CHARS)}"
                 for call in calls:
-                    yield f"Assistant uses {call.name}: {_cut(call.arguments, _MOST_RESULT_CHARS)}"
+                    yield f"Assistant uses {call.name}: {_cut(call.arguments, _MAX_RESULT_CHARS)}"
             case ToolMessage(_, name, content):
-                yield f"Result of {name}: {_cut(content, _MOST_RESULT_CHARS)}"
+                yield f"Result of {name}: {_cut(content, _MAX_RESULT_CHARS)}"
 
 
 def _cut(text: str, chars: int) -> str:

@@ -13,7 +13,7 @@ from os import PathLike
 from typing import Any
 
 from agentkit.errors import SessionError
-from agentkit.events import Milestone, RunEnded, RunResumed, RunStarted, ToolCallFinished
+from agentkit.events import RunEnded, RunResumed, RunStarted, StoredEvent, ToolCallFinished
 from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agentkit.sessions import export as archive
 from agentkit.sessions.state import Conversation, RunState, Summary
@@ -45,7 +45,7 @@ class LocalRunLocks:
 class SessionRun:
     """A run in progress, locked until it is closed.
 
-    `history` is the conversation it started with. The loop applies milestones to `progress`; `keep` stores each of
+    `history` is the conversation it started with. The loop applies stored events to `progress`; `keep` stores each of
     them, and `close` those that were not stored when the run was cut off.
     """
 
@@ -55,7 +55,7 @@ class SessionRun:
         self.id, self.progress, self.history = run, progress, history
         self._session = session
         self._release = release
-        self._kept = {_key(milestone): milestone for milestone in progress.milestones}
+        self._kept = {_key(event): event for event in progress.events}
         self._has_failed = self._is_closed = self._has_wholes = False
         self._looked_at = 0
 
@@ -95,14 +95,14 @@ class SessionRun:
         shown = next((message.content for message in results if message.call_id == call_id), None)
         return (self._session.conversation.wholes.get(call_id) if call_id in self._earlier_calls else None) or shown
 
-    def keep(self, milestone: Milestone) -> None:
-        """Store a milestone; after this returns, it survives the process.
+    def keep(self, event: StoredEvent) -> None:
+        """Store an event; after this returns, it survives the process.
 
         Raises SessionError if that fails, and on each later call, so that the stored run has no gap.
         """
         if self._has_failed:
             raise SessionError("An earlier event of this run could not be stored, so the run cannot continue.")
-        self._write([milestone])
+        self._write([event])
 
     def leave(self) -> None:
         """Release the run unchanged, so that another caller can resume it."""
@@ -111,14 +111,14 @@ class SessionRun:
 
     def interrupt(self) -> None:
         """End a run that was cut off and add its messages; each call without a result gets one that says so."""
-        if self.progress.milestones and self.progress.ended is None:
+        if self.progress.events and self.progress.ended is None:
             for finished in tuple(self.progress.interruptions()):
                 self.progress.apply(finished)
             self.progress.apply(RunEnded("interrupted", self.progress.text))
         self.close()
 
     def close(self) -> None:
-        """Store the remaining milestones and release the run. A paused or cut-off run can be resumed."""
+        """Store the remaining stored events and release the run. A paused or cut-off run can be resumed."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -130,22 +130,22 @@ class SessionRun:
                     if step.result is None and finished is not None:
                         progress.apply(finished)
             if not self._has_failed:
-                self._write([milestone for milestone in progress.milestones if _key(milestone) not in self._kept])
-            if self._session.store is None and progress.milestones:
+                self._write([event for event in progress.events if _key(event) not in self._kept])
+            if self._session.store is None and progress.events:
                 self._session.enter(self.id, progress)
         finally:
             self._release()
 
-    def _write(self, milestones: Sequence[Milestone]) -> None:
-        self._kept.update((_key(milestone), milestone) for milestone in milestones)
+    def _write(self, events: Sequence[StoredEvent]) -> None:
+        self._kept.update((_key(event), event) for event in events)
         store = self._session.store
         if store is not None:
             try:
-                store.append(self._session.name, entries_of_run(self.id, milestones))
+                store.append(self._session.name, entries_of_run(self.id, events))
             except BaseException:
                 self._has_failed = True
                 raise
-        if any(isinstance(milestone, RunResumed) for milestone in milestones):
+        if any(isinstance(event, RunResumed) for event in events):
             self._session.resumed[self.id] = resumptions(self._kept.values())
 
 
@@ -158,19 +158,19 @@ def _token(run: str) -> str:
     return hashlib.sha256(run.encode()).hexdigest()[:16]
 
 
-def entries_of_run(run: str, milestones: Sequence[Milestone]) -> list[SessionEntry]:
-    """Build the entries of milestones that have just occurred."""
-    return [SessionEntry(run, time.time(), milestone) for milestone in milestones]
+def entries_of_run(run: str, events: Sequence[StoredEvent]) -> list[SessionEntry]:
+    """Build the entries of stored events that have just occurred."""
+    return [SessionEntry(run, time.time(), event) for event in events]
 
 
-def resumptions(milestones: Iterable[Milestone]) -> int:
+def resumptions(events: Iterable[StoredEvent]) -> int:
     """Count how often a run was resumed."""
-    return sum(isinstance(milestone, RunResumed) for milestone in milestones)
+    return sum(isinstance(event, RunResumed) for event in events)
 
 
-def _key(milestone: Milestone) -> object:
-    """The identity of a milestone; the driver and the loop both emit the end of a call."""
-    return (_FINISHED, milestone.call.id) if isinstance(milestone, ToolCallFinished) else id(milestone)
+def _key(event: StoredEvent) -> object:
+    """The identity of a stored event; the driver and the loop both emit the end of a call."""
+    return (_FINISHED, event.call.id) if isinstance(event, ToolCallFinished) else id(event)
 
 
 class Session:
@@ -285,7 +285,7 @@ class Session:
             if self.store is not None:
                 self.store.append(self.name, entries)
             elif entries:
-                self.enter(entries[0].run, RunState.of(entry.milestone for entry in entries))
+                self.enter(entries[0].run, RunState.of(entry.event for entry in entries))
 
     def fork(self, name: str, at: int | None = None) -> Session:
         """Create a session in the same place that starts with the first `at` messages, or all.
@@ -323,7 +323,7 @@ class Session:
 
         return session_text(self.name, self.entries)
 
-    def anew(self) -> Session:
+    def start_over(self) -> Session:
         """Return an empty session of the same name. A stored session is renamed to its name with the time."""
         if self.store is not None and self.entries:
             self.store.rename(self.name, archive.old_name(self.name))
@@ -338,7 +338,7 @@ class Session:
         """
         name, entries = self.name, self.entries
         asked = [at for at, each in enumerate(self.messages) if isinstance(each, UserMessage)]
-        begun = [at for at, entry in enumerate(entries) if isinstance(entry.milestone, RunStarted)]
+        begun = [at for at, entry in enumerate(entries) if isinstance(entry.event, RunStarted)]
         if self.store is None:
             return self.fork(name, asked[-1] if asked else 0)
         self.rename(archive.old_name(name, "before"))
@@ -360,7 +360,7 @@ class Session:
     def enter(self, run: str, progress: RunState) -> None:
         """Without a store, remember the state of a run; its messages are added when it has ended."""
         with self._lock:
-            self.conversation.resumptions[run] = resumptions(progress.milestones)
+            self.conversation.resumptions[run] = resumptions(progress.events)
             if progress.status in (None, "paused"):
                 self.conversation.unended[run] = progress
             else:
@@ -397,15 +397,15 @@ class Session:
     def _reread(self, run: str) -> RunState:
         """Rebuild the state of a run from the entries applied so far."""
         entries = self.entries[: self.conversation.count]
-        return RunState.of(entry.milestone for entry in entries if entry.run == run)
+        return RunState.of(entry.event for entry in entries if entry.run == run)
 
     def _reopen(self, run: str, progress: RunState | None, history: Sequence[Message], release: Release) -> SessionRun:
         """Resume a locked run with a copy of its state.
 
-        Milestones that it stores are read back into the session's state.
+        Stored events that it stores are read back into the session's state.
         """
         resumed = max(self.conversation.resumptions.get(run, 0), self.resumed.get(run, 0))
-        if progress is not None and resumptions(progress.milestones) < resumed:
+        if progress is not None and resumptions(progress.events) < resumed:
             remedy = "Use agent.resume(), which resumes the newest run."
             raise SessionError(f"The run {run!r} was resumed since, and cannot be resumed from here again. {remedy}")
         known = self.conversation.unended.get(run)
@@ -415,14 +415,14 @@ class Session:
             # Add a run that may come from another session; an empty conversation starts with the run's history
             if history and not self.conversation.messages:
                 self.append(history)
-            self.conversation.adopt(run, history, progress.milestones)
+            self.conversation.adopt(run, history, progress.events)
             if self.store is not None:
-                self.store.append(self.name, entries_of_run(run, progress.milestones))
+                self.store.append(self.name, entries_of_run(run, progress.events))
             known = progress
         if known is None:
             raise SessionError(f"The session {self.name!r} has no run {run!r} to resume.")
         history = self.conversation.before(run, known.history)
-        return SessionRun(self, run, RunState.of(known.milestones), history, release)
+        return SessionRun(self, run, RunState.of(known.events), history, release)
 
     def _interrupt(self, run: str) -> None:
         """End a run that was cut off, unless another caller is doing so."""
@@ -430,8 +430,8 @@ class Session:
         if release is not None:
             self._refresh()
             known = self.conversation.unended.get(run)
-            milestones = known.milestones if known is not None and known.ended is None else ()
-            SessionRun(self, run, RunState.of(milestones), (), release).interrupt()
+            events = known.events if known is not None and known.ended is None else ()
+            SessionRun(self, run, RunState.of(events), (), release).interrupt()
             self._refresh()
 
     def _claim(self, run: str) -> Release:

@@ -16,7 +16,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, Generic, Literal, Never, Self, TypeVar, cast
 
-from agentkit.event_rendering import cut
+from agentkit.event_rendering import truncate
 from agentkit.events import Event, ReasoningDelta, ResponseReceived, TextDelta, ToolCallDelta
 from agentkit.llm.client import LLM
 from agentkit.llm.embeddings import Embeddings
@@ -135,7 +135,7 @@ def describe(line: object) -> str:
         text = ", ".join(words + [f"{entry.name}({entry.arguments})" for entry in line.tool_calls])
     else:
         text = f"{getattr(line, '__name__', 'function')}(request)" if is_function(line) else repr(line)
-    return cut(text, 100)
+    return truncate(text, 100)
 
 
 class Script(Generic[_Asked, _Line]):
@@ -163,7 +163,7 @@ class Script(Generic[_Asked, _Line]):
         if number > len(self._lines) and not self._repeat:
             raise ScriptError(
                 f"The script has no line for request {number}; it has {len(self._lines)}.\n"
-                f"  asked: {cut(self._question(request), 400)}\n{self._shown(0)}"
+                f"  asked: {truncate(self._question(request), 400)}\n{self._shown(0)}"
             )
         return number, self._lines[min(number, len(self._lines)) - 1]
 

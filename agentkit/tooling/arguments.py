@@ -11,22 +11,22 @@ from typing import Any, Self, TypeVar, cast
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import BadArguments
-from agentkit.event_rendering import cut
+from agentkit.event_rendering import truncate
 from agentkit.tooling import coercion
 from agentkit.tooling.coercion import KEY, MISSING, UNKNOWN, joined, read_json, regrouped
 from agentkit.tooling.strict_schema import Schema, admits_null, tidied
 
-_MOST_TEXT = 1_000
-_MOST_SENTENCES = 5
-_MOST_SHOWN = 80
-_MOST_REPAIRS = 10
+_MAX_TEXT = 1_000
+_MAX_SENTENCES = 5
+_MAX_SHOWN = 80
+_MAX_REPAIRS = 10
 """Maximum number of repair passes: nested faults show up only after the outer value is fixed."""
 
-MOST_FAULTS = 1_000
+MAX_FAULTS = 1_000
 """Maximum number of faults examined in one check: a model can send tens of thousands in one call."""
 
 _SHOWN = reprlib.Repr()
-_SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = _MOST_SHOWN
+_SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = _MAX_SHOWN
 
 T = TypeVar("T")
 
@@ -58,10 +58,10 @@ def settled(
     repairs = 0
     while isinstance(made := validated(given), ArgumentErrors):
         repairs += 1
-        faults = made.faults[:MOST_FAULTS]
-        new = repaired(given, faults, optional, schema) if repairs < _MOST_REPAIRS else None
+        faults = made.faults[:MAX_FAULTS]
+        new = repaired(given, faults, optional, schema) if repairs < _MAX_REPAIRS else None
         if new is None:
-            is_cut = len(faults) == MOST_FAULTS
+            is_cut = len(faults) == MAX_FAULTS
             raise complaint(_sentences(faults, schema, tool_name), is_cut=is_cut)
         given = new
     return made
@@ -108,9 +108,9 @@ def read_arguments(arguments: Arguments, *, has_parameters: bool = True) -> dict
 def complaint(sentences: Iterable[str], *, is_cut: bool = False) -> BadArguments:
     """Build the error from the first few sentences, length-limited; `is_cut` marks an incomplete list of faults."""
     distinct = list(dict.fromkeys(sentences))
-    more = len(distinct) - _MOST_SENTENCES
+    more = len(distinct) - _MAX_SENTENCES
     rest = [f"And {'at least ' if is_cut else ''}{more:,} more."] if more > 0 else []
-    return BadArguments(cut(" ".join([*distinct[:_MOST_SENTENCES], *rest]), _MOST_TEXT))
+    return BadArguments(truncate(" ".join([*distinct[:_MAX_SENTENCES], *rest]), _MAX_TEXT))
 
 
 def missing(path: Sequence[str | int], schema: object = None) -> str:
@@ -122,7 +122,7 @@ def missing(path: Sequence[str | int], schema: object = None) -> str:
 def unknown(name: str, tool_name: str, names: Sequence[str]) -> str:
     """Return the error sentence for an argument that the tool does not have."""
     real = f"its parameters are {', '.join(names)}" if names else "it takes no arguments"
-    return f"{tool_name} has no parameter {cut(name, _MOST_SHOWN)!r}; {real}."
+    return f"{tool_name} has no parameter {truncate(name, _MAX_SHOWN)!r}; {real}."
 
 
 def wrong(path: Sequence[str | int], what: str, value: object) -> str:
@@ -139,11 +139,11 @@ def dotted(path: Sequence[str | int]) -> str:
 def shown(value: object) -> str:
     """Format a value in a few characters, as JSON if it is short."""
     if isinstance(value, str):
-        return json.dumps(cut(value, _MOST_SHOWN), ensure_ascii=False)
+        return json.dumps(truncate(value, _MAX_SHOWN), ensure_ascii=False)
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     try:
-        return cut(_SHOWN.repr(value), _MOST_SHOWN)
+        return truncate(_SHOWN.repr(value), _MAX_SHOWN)
     except ValueError:  # a number with more digits than Python converts
         return f"a huge {type(value).__name__}"
 

@@ -15,7 +15,7 @@ from typing import Any
 from agentkit.text_encoding import lazy_pattern
 from agentkit.tooling.strict_schema import PYTHON, SUMMED, Schema, referred
 
-_MOST_DATE_CHARS = 60
+_MAX_DATE_CHARS = 60
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = (
     r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
@@ -54,7 +54,7 @@ def moment(text: str, form: str) -> str | None:
     05/06/2026 is the fifth of June in some countries.
     """
     text = text.strip()
-    if len(text) > _MOST_DATE_CHARS:
+    if len(text) > _MAX_DATE_CHARS:
         return None
     if form == "time":
         return _time(text) if ":" in text or text[-2:-1].isalpha() else None
@@ -78,7 +78,7 @@ def seconds(text: str) -> float | None:
     if re.fullmatch(r"\s*\d{1,15}(\.\d+)?\s*", text):
         return float(text)
     text = text.strip()
-    if len(text) > _MOST_DATE_CHARS or not _LENGTHS.fullmatch(text):
+    if len(text) > _MAX_DATE_CHARS or not _LENGTHS.fullmatch(text):
         return None
     parts = [(float(amount.replace(",", "")), _SECONDS[unit[0].lower()]) for amount, unit in _LENGTH.findall(text)]
     units = [unit for _, unit in parts]
@@ -265,8 +265,8 @@ _NUMBER = lazy_pattern(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE](?P<exponent>[+-]?\d+))?
 _LISTED = lazy_pattern(r"[+-]?(?:0|[1-9]\d*)(?:\.\d+)?")
 _HEAD = lazy_pattern(r"[+-]?\d{1,3}")
 _GROUP = lazy_pattern(r"\d{3}(?:\.\d+)?")
-_MOST_CHARS = 400
-_MOST_EXPONENT = 30
+_MAX_CHARS = 400
+_MAX_EXPONENT = 30
 
 
 def number(text: str, *, is_whole: bool = False) -> str | None:
@@ -276,7 +276,7 @@ def number(text: str, *, is_whole: bool = False) -> str | None:
     could be a decimal separator.
     """
     text = text.strip()
-    if len(text) > _MOST_CHARS or not (_GROUPED.fullmatch(text) or _NUMBER.fullmatch(text)):
+    if len(text) > _MAX_CHARS or not (_GROUPED.fullmatch(text) or _NUMBER.fullmatch(text)):
         return None
     may_be_fraction = text.count(",") == 1 and "." not in text and not is_whole
     return None if may_be_fraction else text.replace(",", "").removeprefix("+")
@@ -285,7 +285,7 @@ def number(text: str, *, is_whole: bool = False) -> str | None:
 def whole(written: str) -> int | None:
     """Convert the output of `number` to an integer; None if it is not integral or its exponent exceeds 30."""
     found = _NUMBER.fullmatch(written)
-    if found is None or abs(int(found["exponent"] or 0)) > _MOST_EXPONENT:
+    if found is None or abs(int(found["exponent"] or 0)) > _MAX_EXPONENT:
         return None
     exact = Decimal(written)
     return int(exact) if exact == exact.to_integral_value() else None
@@ -330,8 +330,8 @@ def _listed(text: str) -> str:
 UNCLEAR = object()
 """Sentinel: the value has no unambiguous meaning."""
 
-_MOST_NODES = 100
-_MOST_REMEMBERED_CHARS = 100
+_MAX_NODES = 100
+_MAX_REMEMBERED_CHARS = 100
 _SIGNS = lazy_pattern(r"[\s_'\"-]+")
 _NULLS = frozenset({"null", "none", "nil", "undefined", "n/a", ""})
 _PARTED = frozenset({"anyOf", "oneOf", "$ref"})
@@ -355,7 +355,7 @@ def nodes_at(schema: Schema, path: Iterable[str | int]) -> list[Schema]:
 def parted(nodes: Iterable[Any], root: Schema) -> list[Schema]:
     """Expand references and unions: the schemas together with all they refer to."""
     waiting, found = list(nodes), list[Schema]()
-    while waiting and len(found) < _MOST_NODES:
+    while waiting and len(found) < _MAX_NODES:
         node = waiting.pop(0)
         if isinstance(node, dict):
             found.append(node)
@@ -575,7 +575,7 @@ _BOOLEAN_WORDS: Mapping[str, bool] = {
 
 def letters(text: str) -> str:
     """Normalise a name or choice: drop case and separators."""
-    return _letters_of_short(text) if len(text) <= _MOST_REMEMBERED_CHARS else _letters(text)
+    return _letters_of_short(text) if len(text) <= _MAX_REMEMBERED_CHARS else _letters(text)
 
 
 def _letters(text: str) -> str:

@@ -178,14 +178,14 @@ def _told(names: list[str], lines: list[str]) -> Iterator[tuple[str, str]]:
         yield from ((name, text) for name in names)
 
 
-_MOST_CHARS = 80
+_MAX_CHARS = 80
 _STATED = lazy_pattern(
     rf"""^[ \t]*+(?:
     (?:[-*+][ ]++)?[`*]*+(?P<entry>\w++)[`*]*+[ ]*+
-        [(<{{](?P<bracketed>[^()<>\n]{{1,{_MOST_CHARS}}})[)>}}][`*]*+[ ]*+(?::|--)
-    | (?P<ruled>\w++)[ ]*+:[ ](?P<behind>[^\n:.]{{1,{_MOST_CHARS}}})$
-    | [:@]type[ ]++(?P<field>\w++):[ ]*+(?P<said>[^\n]{{1,{_MOST_CHARS}}})$
-    | :param[ ]++(?P<before>[^\n:]{{1,{_MOST_CHARS}}}?)[ ]++(?P<named>\w++):
+        [(<{{](?P<bracketed>[^()<>\n]{{1,{_MAX_CHARS}}})[)>}}][`*]*+[ ]*+(?::|--)
+    | (?P<ruled>\w++)[ ]*+:[ ](?P<behind>[^\n:.]{{1,{_MAX_CHARS}}})$
+    | [:@]type[ ]++(?P<field>\w++):[ ]*+(?P<said>[^\n]{{1,{_MAX_CHARS}}})$
+    | :param[ ]++(?P<before>[^\n:]{{1,{_MAX_CHARS}}}?)[ ]++(?P<named>\w++):
     )""",
     re.MULTILINE | re.VERBOSE,
 )

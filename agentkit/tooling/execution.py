@@ -24,8 +24,8 @@ GRACE_SECONDS = 1.0
 IDLE_SECONDS = 10.0
 """Seconds after which an idle thread ends."""
 
-_MOST_VALUES = 100_000
-_MOST_LENGTH = 50_000_000
+_MAX_VALUES = 100_000
+_MAX_LENGTH = 50_000_000
 """Maximum total length, in characters and bytes, of the values of a generator."""
 
 _TEXTS = (str, bytes, bytearray)
@@ -110,7 +110,7 @@ class _InFull:
     def _all_of(self, values: Any) -> Any:
         if not isinstance(values, Iterator) or isinstance(values, io.IOBase):
             return values
-        taken, left = list[Any](), _MOST_LENGTH
+        taken, left = list[Any](), _MAX_LENGTH
         try:
             for value in values:
                 taken.append(value)
@@ -123,7 +123,7 @@ class _InFull:
         return taken
 
     async def _taken(self, values: AsyncIterator[Any]) -> list[Any]:
-        taken, left = list[Any](), _MOST_LENGTH
+        taken, left = list[Any](), _MAX_LENGTH
         try:
             async for value in values:
                 taken.append(value)
@@ -136,7 +136,7 @@ class _InFull:
         return taken
 
     def _is_enough(self, taken: list[Any], left: int) -> bool:
-        return self.is_over or left <= 0 or len(taken) == _MOST_VALUES
+        return self.is_over or left <= 0 or len(taken) == _MAX_VALUES
 
 
 def _length(value: Any) -> int:

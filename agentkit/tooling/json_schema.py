@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import BadArguments
 from agentkit.tooling import arguments as reading
-from agentkit.tooling.arguments import MOST_FAULTS, ArgumentErrors, Fault, Place
+from agentkit.tooling.arguments import MAX_FAULTS, ArgumentErrors, Fault, Place
 from agentkit.tooling.coercion import MISSING, UNKNOWN, number, whole
 from agentkit.tooling.strict_schema import JSON_TYPES, LISTED, NAMED, SHAPES, SINGLE, Schema, referred
 
@@ -448,9 +448,9 @@ class _Check:
         if schema.keys() & CONDITIONS:
             found += conditional(value, schema, self.faults)
         if isinstance(value, Mapping):
-            found += islice(self._values(value, schema), MOST_FAULTS)
+            found += islice(self._values(value, schema), MAX_FAULTS)
         elif isinstance(value, list | tuple):
-            found += islice(self._entries(value, schema), MOST_FAULTS)
+            found += islice(self._entries(value, schema), MAX_FAULTS)
         return [*_beyond_limits(value, schema), *found] if schema.keys() & _LIMITS.keys() else found
 
     def _others(self, value: Any, schema: Schema) -> Iterator[Fault]:

@@ -72,7 +72,7 @@ def placed(value: Any, location: Iterable[str | int], *, is_missing: bool) -> tu
 def sentences(faults: Iterable[OutputError], schema: Schema, given: Any, under: str = "") -> list[str]:
     """Return one sentence for each invalid path, with the expected and the given value.
 
-    `under` is the field that contains the value, if any.
+    `with_tariff` is the field that contains the value, if any.
     """
     grouped: dict[Path, list[OutputError]] = {}
     for fault in _nearest(list(faults)):

@@ -20,25 +20,25 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, get_args
 
-from agentkit.content import File, Image, files_in, images_in, worded
+from agentkit.content import File, Image, files_in, images_in, load_part
 from agentkit.decisions import Decision, Label
 from agentkit.errors import Blocked, Postponed, ToolError, ToolTimeout
-from agentkit.messages import READ_MORE, Status, ToolResult, failure_content, reading_call, well_formed
+from agentkit.messages import READ_MORE, Status, ToolResult, failure_content, read_more_call, well_formed
 from agentkit.redaction import redact, redact_value, redactor
 from agentkit.safety.approval import CANNOT_SUCCEED
-from agentkit.text_encoding import sentence
+from agentkit.text_encoding import as_sentence
 
 _DEEPEST, _RECORD_KEYS = 60, 32
-_MOST_SORTED, _MOST_BITS = 10_000, 14_000
+_MAX_SORTED, _MAX_BITS = 10_000, 14_000
 _NOTE_CHARS, _MARK_CHARS, _NODE_CHARS = 60, 30, 20
 _SPARE_CHARS = _LONG_CHARS = 50_000
-_MOST_SHOWN, _MOST_LOOKED_AT = {"image": 20, "file": 5}, 100
+_MAX_SHOWN, _MAX_LOOKED_AT = {"image": 20, "file": 5}, 100
 _CUT = "…"
 _NOTE = re.compile(r"\n\[… [\d,]+ of ([\d,]+) characters left out …\]\n")
 
 
 def rendered(
-    value: Any, max_chars: int, most_values: int = sys.maxsize, clean: Callable[[str], str] | None = None
+    value: Any, max_chars: int, max_values: int = sys.maxsize, clean: Callable[[str], str] | None = None
 ) -> tuple[str, bool, tuple[Image | File, ...]]:
     """Render a value as text without secrets; return the text, whether it was cut, and the images and files shown.
 
@@ -46,14 +46,14 @@ def rendered(
     much is left out. Cut JSON remains valid: a dictionary gets the key `truncated`, anything else becomes
     `{"truncated": true, "value": …}`. NaN and infinities are rendered as text, bytes as UTF-8 text or base64; an image
     or PDF becomes `[image 1: image/png, 12 kB]`, or the reason why it is not shown. The work is bounded by `max_chars`
-    and by `most_values`, the number of nested values rendered. `clean` is a `redactor` to reuse.
+    and by `max_values`, the number of nested values rendered. `clean` is a `redactor` to reuse.
     """
     clean = clean or redactor()
-    value = worded(value) if isinstance(value, File) else value
+    value = load_part(value) if isinstance(value, File) else value
     if isinstance(value, str) and not isinstance(value, enum.Enum):
         text, was_cut = _bounded(str(value), max_chars, clean)
         return well_formed(text), was_cut, ()
-    whole = _Renderer(clean, most_values, fair=False)
+    whole = _Renderer(clean, max_values, fair=False)
     tree = whole.tree(value, max_chars)
     text = well_formed(
         tree if isinstance(tree, str) and (isinstance(value, Image | File) or _is_pillow(value)) else _json(tree)
@@ -62,7 +62,7 @@ def rendered(
         return text, False, tuple(whole.shown)
     room = max_chars - _MARK_CHARS
     while True:
-        fair = _Renderer(clean, most_values, fair=True)
+        fair = _Renderer(clean, max_values, fair=True)
         tree = fair.tree(value, room)
         marked = {**tree, "truncated": True} if isinstance(tree, dict) else {"truncated": True, "value": tree}
         text = well_formed(_json(marked))
@@ -103,7 +103,7 @@ def cut_text(text: str, max_chars: int, more_chars: int = 0, handle: str = "") -
 
 def naming_handle(text: str, handle: str) -> str:
     """Add the `read_more` call for this handle to a cut text: in its note, as a JSON key, or on a line after it."""
-    reading = reading_call(handle)
+    reading = read_more_call(handle)
     for note in _NOTE.finditer(text):
         kept = len(text) - len(note[0])
         # The text can quote such notes: this one is at the cut.
@@ -116,7 +116,7 @@ def naming_handle(text: str, handle: str) -> str:
 
 
 def _note(missing: int, whole: int, handle: str, start: int) -> str:
-    reading = f"; {reading_call(handle, start)} reads on" if handle else ""
+    reading = f"; {read_more_call(handle, start)} reads on" if handle else ""
     return f"\n[… {missing:,} of {whole:,} characters left out{reading} …]\n"
 
 
@@ -150,11 +150,11 @@ class _Renderer:
     is spent in order, which shows whether everything fits.
     """
 
-    def __init__(self, clean: Callable[[str], str], most_values: int, *, fair: bool) -> None:
+    def __init__(self, clean: Callable[[str], str], max_values: int, *, fair: bool) -> None:
         self.was_cut = False
         self.shown: list[Image | File] = []
         self._clean = clean
-        self._values_left = most_values
+        self._values_left = max_values
         self._fair = fair
         self._open: set[int] = set()
 
@@ -163,7 +163,7 @@ class _Renderer:
         return self._tree(value, room)[0]
 
     def _tree(self, value: Any, room: int) -> tuple[Any, int]:
-        """Return the tree and its approximate length, or the whole room once `most_values` is exceeded."""
+        """Return the tree and its approximate length, or the whole room once `max_values` is exceeded."""
         self._values_left -= 1
         if self._values_left < 0:
             self.was_cut = True
@@ -202,10 +202,10 @@ class _Renderer:
             self.was_cut = True
             return _CUT, 3
         is_secret = not part.url.startswith("data:") and self._clean(part.url) != part.url
-        too_many = f"more than {_MOST_SHOWN[kind]} were returned" if number > _MOST_SHOWN[kind] else ""
+        too_many = f"more than {_MAX_SHOWN[kind]} were returned" if number > _MAX_SHOWN[kind] else ""
         fault = "its URL contains a secret" if is_secret else too_many
         try:
-            self.shown += [] if fault else [part.checked()]
+            self.shown += [] if fault else [part.validated()]
         except ValueError as error:
             fault = str(error)
         return self._text(f"[{label}: not shown, {fault}]" if fault else words, room)
@@ -292,7 +292,7 @@ def _simplified(value: Any) -> Any:
 
 def _number(value: Any) -> int | str:
     number = int(value)
-    if number.bit_length() > _MOST_BITS:
+    if number.bit_length() > _MAX_BITS:
         return f"(a whole number of {number.bit_length():,} bits)"
     return number
 
@@ -305,7 +305,7 @@ def _real(value: Any) -> float | str:
 
 
 def _as_list(members: Set[Any]) -> list[Any]:
-    if len(members) <= _MOST_SORTED:
+    if len(members) <= _MAX_SORTED:
         with contextlib.suppress(TypeError):
             return sorted(members)
     return list(members)
@@ -380,7 +380,7 @@ def _is_shown(value: Any, levels: int = 8) -> bool:
     inner = value.values() if isinstance(value, dict) else value
     if not isinstance(value, dict | list | tuple | set):
         inner = getattr(value, "__dict__", {}).values()
-    return any(_is_shown(each, levels - 1) for each in islice(inner, _MOST_LOOKED_AT))
+    return any(_is_shown(each, levels - 1) for each in islice(inner, _MAX_LOOKED_AT))
 
 
 def _key(key: Any) -> str:
@@ -420,7 +420,7 @@ _SIMPLIFICATIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
     (Sequence, lambda items: items),
     (Set, _as_list),
     (BaseException, lambda error: f"{type(error).__name__}: {text_of(error)}"),
-    *((ValuesView, list), (File, worded)),
+    *((ValuesView, list), (File, load_part)),
 )
 
 
@@ -433,9 +433,9 @@ BAD_ARGUMENTS, UNKNOWN_TOOL = "bad-arguments", "unknown-tool"
 """The rules of decisions on calls that could not be parsed."""
 
 _FAILING = {BAD_ARGUMENTS, UNKNOWN_TOOL, CANNOT_SUCCEED}
-_MOST_NAME_CHARS = 64
-_MOST_ERROR_CHARS = 2_000
-_MOST_WHOLE_CHARS, _MOST_WHOLE_VALUES = 1_000_000, 40_000
+_MAX_NAME_CHARS = 64
+_MAX_ERROR_CHARS = 2_000
+_MAX_WHOLE_CHARS, _MAX_WHOLE_VALUES = 1_000_000, 40_000
 _STATUS_OF: tuple[tuple[type[BaseException], Status], ...] = (
     (ToolTimeout, "timed_out"),
     (Blocked, "denied"),
@@ -466,7 +466,7 @@ def returned(
         content, was_cut, shown = rendered(value, max_chars, clean=clean)
         content = clean(content)
     status = "truncated" if was_cut and status == "ok" else status
-    whole = _whole(value, clean) if was_cut and max_chars < _MOST_WHOLE_CHARS else None
+    whole = _whole(value, clean) if was_cut and max_chars < _MAX_WHOLE_CHARS else None
     public_decision = _without_secrets(decision, clean)
     result = ToolResult(tool_name, status, content, value, error, public_decision, seconds, labels, whole)
     return replace(result, images=images_in(shown), files=files_in(shown)) if shown else result
@@ -484,8 +484,8 @@ def with_handle(result: ToolResult, handle: str) -> ToolResult:
 
 def failure(tool_name: str, error: str, status: Status, decision: Decision | None = None) -> ToolResult:
     """Build the result of a failed call, with the JSON text `{"error": …, "tool": …}`."""
-    error = well_formed(cut_text(redact(error), _MOST_ERROR_CHARS))
-    content = failure_content(well_formed(tool_name[:_MOST_NAME_CHARS]), error)
+    error = well_formed(cut_text(redact(error), _MAX_ERROR_CHARS))
+    content = failure_content(well_formed(tool_name[:_MAX_NAME_CHARS]), error)
     return ToolResult(tool_name, status, content, error=error, decision=_without_secrets(decision))
 
 
@@ -512,7 +512,7 @@ def denial(tool_name: str, decision: Decision) -> ToolResult:
 
 def objection(decision: Decision) -> str:
     """Join reason and remedy of a decision."""
-    return f"{sentence(decision.reason)} {decision.remedy}".strip() if decision.remedy else decision.reason
+    return f"{as_sentence(decision.reason)} {decision.remedy}".strip() if decision.remedy else decision.reason
 
 
 def error_message(error: Exception) -> str:
@@ -526,8 +526,8 @@ def error_message(error: Exception) -> str:
 def _whole(value: Any, clean: Callable[[str], str]) -> str:
     """Render a value that is too long for the model, up to the storage limit. A str is already redacted."""
     if type(value) is str:
-        return well_formed(cut_text(value, _MOST_WHOLE_CHARS))
-    return clean(rendered(value, _MOST_WHOLE_CHARS, _MOST_WHOLE_VALUES, clean)[0])
+        return well_formed(cut_text(value, _MAX_WHOLE_CHARS))
+    return clean(rendered(value, _MAX_WHOLE_CHARS, _MAX_WHOLE_VALUES, clean)[0])
 
 
 def _without_secrets(decision: Decision | None, clean: Callable[[str], str] | None = None) -> Decision | None:
@@ -544,7 +544,7 @@ def _standing(value: Any) -> tuple[Status, str | None]:
     """Return the status and error that a dictionary states; a status without an error can be that of an order."""
     if not isinstance(value, dict):
         return "ok", None
-    error = well_formed(cut_text(redact(text_of(value["error"])), _MOST_ERROR_CHARS)) if value.get("error") else None
+    error = well_formed(cut_text(redact(text_of(value["error"])), _MAX_ERROR_CHARS)) if value.get("error") else None
     word = value.get("status")
     status = _STATUSES.get(word) if isinstance(word, str) and word not in _OF_A_RUN else None
     if error is None and _exited_with_error(value):

@@ -702,7 +702,7 @@ def _accepted_names(model: type[BaseModel], field: str) -> list[str]:
 
 def _faults(error: ValidationError, given: Mapping[str, Any]) -> list[reading.Fault]:
     faults: list[reading.Fault] = []
-    for each in islice(error.errors(include_url=False), reading.MOST_FAULTS):
+    for each in islice(error.errors(include_url=False), reading.MAX_FAULTS):
         path = reading.walk(given, each["loc"])
         about_type = untold(each.get("ctx", {}), each["input"])
         if about_type is not None:

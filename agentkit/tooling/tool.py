@@ -24,11 +24,11 @@ from typing import (
 )
 from weakref import WeakSet
 
-from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Level, SafetyLevel, Verdict
+from agentkit.decisions import MAX_EVIDENCE_CHARS, Decision, Label, Level, SafetyLevel, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, short_traceback
 from agentkit.messages import ToolResult, ToolSpec
 from agentkit.safety.approval import NO_PREVIEW, CallPreview
-from agentkit.suggestions import refuse_made
+from agentkit.suggestions import check_unknown_arguments
 from agentkit.tooling import execution
 from agentkit.tooling import signature as reflection
 from agentkit.tooling.arguments import copied, shown
@@ -45,7 +45,7 @@ from agentkit.tooling.run_context import (
     within_run,
 )
 from agentkit.tooling.schema import Arguments, FunctionParameters, GivenParameters, Parameters, fresh
-from agentkit.undo import Reversible, collected
+from agentkit.undo import Reversible, collect_records
 from agentkit.usage import is_number, is_whole
 
 Judge = Callable[[Mapping[str, Any]], Decision] | Callable[[Mapping[str, Any], RunContext[Any]], Decision]
@@ -100,8 +100,8 @@ def unconfirmed(decision: Decision) -> Decision:
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _OTHERS = re.compile(r"[^a-zA-Z0-9_-]+")
-_MOST_CHARS = 64
-_FEWEST_CHARS = 100
+_MAX_CHARS = 64
+_MIN_CHARS = 100
 
 
 def checked_name(name: object) -> str:
@@ -109,7 +109,7 @@ def checked_name(name: object) -> str:
     if isinstance(name, str) and _NAME.fullmatch(name):
         return name
     is_near = isinstance(name, str) and name.isascii() and "<" not in name  # a lambda's name contains it
-    usable = _OTHERS.sub("_", str(name)).strip("_")[:_MOST_CHARS] if is_near else ""
+    usable = _OTHERS.sub("_", str(name)).strip("_")[:_MAX_CHARS] if is_near else ""
     instead = f"For example, {usable!r}." if usable else "Give name=..."
     raise ConfigError(f"{name!r} is not a name that providers accept: 1 to 64 of a-z A-Z 0-9 _ -. {instead}")
 
@@ -127,8 +127,8 @@ def checked_limits(timeout_seconds: object, max_chars: object) -> dict[str, Any]
         raise ConfigError(
             f"timeout_seconds= takes a positive number of seconds, or None for no limit; not {timeout_seconds!r}."
         )
-    if not is_whole(max_chars, _FEWEST_CHARS):
-        raise ConfigError(f"max_chars= takes a whole number of at least {_FEWEST_CHARS}; not {max_chars!r}.")
+    if not is_whole(max_chars, _MIN_CHARS):
+        raise ConfigError(f"max_chars= takes a whole number of at least {_MIN_CHARS}; not {max_chars!r}.")
     return {"timeout_seconds": timeout_seconds, "max_chars": max_chars}
 
 
@@ -270,7 +270,7 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
     ) -> None:
         with short_traceback:
             if unknown:
-                refuse_made(Tool, unknown)
+                check_unknown_arguments(Tool, unknown)
             bare = _bare(function)
             may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
             self.__dict__.update(
@@ -382,9 +382,7 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
         try:
             checked = self.check(arguments)
         except BadArguments as error:
-            return {}, Decision(
-                Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=shown(arguments)[:MOST_EVIDENCE_CHARS]
-            )
+            return {}, Decision(Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=shown(arguments)[:MAX_EVIDENCE_CHARS])
         return checked, judgment(self._judge, self.name, self.level, checked, run)
 
     def invoke(
@@ -396,7 +394,7 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
         permanently is denied unless you `confirm` it. `undo()` of the result restores the files that a built-in tool
         has changed.
         """
-        with within_run(run), collected() as records:
+        with within_run(run), collect_records() as records:
             checked, decision = self.decide(arguments)
             return _recorded(records, self.run(checked, decision if confirm else unconfirmed(decision)))
 
@@ -404,7 +402,7 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
         self, arguments: Arguments = None, run: RunContext[Any] | None = None, *, confirm: bool = False
     ) -> ToolResult:
         """Like `invoke`, without blocking the event loop."""
-        with within_run(run), collected() as records:
+        with within_run(run), collect_records() as records:
             checked, decision = self.decide(arguments)
             return _recorded(records, await self.arun(checked, decision if confirm else unconfirmed(decision)))
 

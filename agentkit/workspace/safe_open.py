@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agentkit.errors import Blocked, ToolError
-from agentkit.event_rendering import cut
+from agentkit.event_rendering import truncate
 from agentkit.portable_files import BINARY, CLOEXEC, HAS_FOLDER_DESCRIPTORS, NOCTTY, NOFOLLOW, NONBLOCK
 
 Handle = int | str
@@ -113,7 +113,7 @@ def outside(path: str) -> Blocked:
 
 def shown(path: str) -> str:
     """Format a path for an error message: quoted, without control characters, limited in length."""
-    return repr(cut(path, _MAX_SHOWN))
+    return repr(truncate(path, _MAX_SHOWN))
 
 
 def explained(error: OSError, path: str) -> ToolError:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agentkit.errors import ToolError
-from agentkit.undo import Undone, listed
+from agentkit.undo import Undone, format_paths
 from agentkit.workspace.change_detection import is_same_index
 from agentkit.workspace.root import MAX_KEPT_BYTES, Root
 from agentkit.workspace.snapshots import ABSENT, FOLDER, FileChange, State, net
@@ -75,7 +75,7 @@ def _restore_all(changes: Sequence[FileChange], roots: dict[str, Root]) -> None:
     except ToolError as error:
         stuck = [change.path for change in _by_depth(present) if not _is_put_back(change, roots)]
         if stuck:
-            raise ToolError(f"Only a part was undone, and {listed(stuck)} cannot be put back: {error}") from None
+            raise ToolError(f"Only a part was undone, and {format_paths(stuck)} cannot be put back: {error}") from None
         raise ToolError(f"Nothing was undone: {error}") from None
 
 

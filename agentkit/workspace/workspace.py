@@ -16,7 +16,7 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import Blocked, ToolError
 from agentkit.event_rendering import one_line
 from agentkit.text_encoding import DecodedText, split_lines
-from agentkit.undo import Undone, written
+from agentkit.undo import Undone, add_record
 from agentkit.workspace.journal import Journal, Record
 from agentkit.workspace.journal_store import InMemoryJournalStore
 from agentkit.workspace.root import (
@@ -410,7 +410,7 @@ class Workspace:
         with self.journal.one_call(tool) as record:
             yield record
         if record.is_begun:
-            written(record)
+            add_record(record)
 
     def unrestorable(self, patterns: Collection[str]) -> str:
         """Return why `undo` could not restore what the patterns match if it were deleted now; "" if it could."""

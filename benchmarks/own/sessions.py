@@ -1,7 +1,7 @@
 """Time of session storage.
 
 All figures are medians in microseconds. The first table shows the time per message of an agent's run, without and with
-a store, with a scripted model and an empty tool. The second shows the time to store a milestone, to start a run, to
+a store, with a scripted model and an empty tool. The second shows the time to store an event, to start a run, to
 read new events, and to read all, with sessions of 100 and of 10,000 messages. The third shows the time of an append
 with parallel writers: threads that share a store, threads with separate stores, and processes.
 """
@@ -86,7 +86,7 @@ def run_seconds(session: Session) -> float:
 
 def costs(places: dict[str, Place]) -> Iterator[str]:
     """Yield the table of single operations."""
-    yield "| store, messages | store a milestone | start a run | read new events | open and read all |"
+    yield "| store, messages | store an event | start a run | read new events | open and read all |"
     yield "|---|---|---|---|---|"
     for name, place in places.items():
         for count in (100, 10_000):

@@ -23,13 +23,14 @@ from agentkit.event_rendering import count_text, suggestion, tokens_text
 from agentkit.messages import AssistantMessage, UserMessage
 from agentkit.redaction import redact
 from agentkit.sessions.session import Session
-from agentkit.usage import shown_cost
+from agentkit.usage import format_cost
 
 if TYPE_CHECKING:
     from agentkit.cli.chat.screen import Front
 
 _COMMAND = re.compile(r"/([a-z?]\w*)(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 _MOST_SHOWN_CHARS = 300
+_NOT_STORED = "This conversation is not stored, so it has no name. To keep its text: /save FILE"
 _KEYS = """\
 Enter sends, Alt-Enter or Ctrl-J begins a new line, Tab completes, Up recalls earlier input.
 Ctrl-C stops an answer; twice at an empty prompt, or Ctrl-D, leaves. Begin a prompt with / by typing //."""
@@ -179,6 +180,8 @@ def _session(conversation: ChatState, front: Front, argument: str) -> Next:
             raise SessionError(
                 "There is no conversation to rename yet. Send a prompt first, then: /session rename NAME"
             )
+        if conversation.session.store is None:
+            raise SessionError(_NOT_STORED)
         if not name:
             raise SessionError("/session rename takes a name: /session rename trip")
         conversation.session.rename(name)
@@ -194,7 +197,8 @@ def _session(conversation: ChatState, front: Front, argument: str) -> Next:
 
 def _list(conversation: ChatState, front: Front) -> None:
     now = conversation.name
-    front.tell(f"This session: {now}" if now else "This conversation is not stored, or has not begun.")
+    begun = conversation.session is not None
+    front.tell(f"This session: {now}" if now else _NOT_STORED if begun else "This conversation has not begun.")
     latest = Session.summaries(conversation.order.place)[:20]
     width = max((len(each.name) for each in latest), default=0)
     for each in latest:
@@ -226,7 +230,7 @@ def _cost(conversation: ChatState, front: Front, _argument: str) -> Next:
     if conversation.session is not None:
         rows.append(("this session", conversation.session.usage))
     for what, usage in rows:
-        front.tell(f"{what:<12}  {tokens_text(usage)}, cost {shown_cost(cost_of(usage))}")
+        front.tell(f"{what:<12}  {tokens_text(usage)}, cost {format_cost(cost_of(usage))}")
     return None
 
 
@@ -234,7 +238,7 @@ def _save(conversation: ChatState, front: Front, argument: str) -> Next:
     if not argument:
         raise ConfigError("/save takes a file: /save trip.md for Markdown, /save trip.jsonl for JSON lines.")
     if conversation.session is None or not conversation.messages:
-        raise SessionError("The conversation is empty, so nothing was saved.")
+        raise SessionError("The conversation is empty, so nothing was saved. Send a prompt first.")
     path = Path(argument).expanduser()
     save(conversation.session, path)
     front.tell(f"Saved: {path}")

@@ -105,7 +105,7 @@ class ChatState:
         The messages that are cut off stay in a separate session, as they do when a session is restarted.
         """
         if not self.prompt:
-            raise SessionError("There is no prompt to repeat yet.")
+            raise SessionError("There is no prompt to repeat yet. Send one first.")
         if self._session is not None and len(self._session.messages) > self._cut:
             prompt, cut = self.prompt, self._cut
             self.switch(self._session.without_last_run())
@@ -145,7 +145,7 @@ class ChatState:
         self._cut, self.prompt = (asked[-1][0], text_of(asked[-1][1].content)) if asked else (0, "")
         self._said = self.prompt
         entries = [] if session is None else session.entries
-        self._runs = [each.milestone.record for each in entries if isinstance(each.milestone, RunStarted)]
+        self._runs = [each.event.record for each in entries if isinstance(each.event, RunStarted)]
 
     def _forget_agent(self) -> None:
         """Drop the agent, so that the next run creates another; its usage is added to the total."""

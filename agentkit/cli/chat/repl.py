@@ -193,7 +193,7 @@ class ChatDispatcher:
         if result.error is None:
             return ANSWERED
         if result.status != "limit":
-            tell_error(result.error)
+            tell_error(result.error, in_chat=True)
             return FAILED
         tell_error(limit_error(result), IGNORE_PRICE if is_unpriced(result) else "Continue with: /resume")
         return LIMIT
@@ -291,7 +291,7 @@ def _loop(read: Callable[[], str], room: Callable[[], ChatDispatcher]) -> int:
             if presses < 2:
                 tell(_LEAVE, faint=True)
         except (AgentKitError, OSError, click.ClickException) as error:
-            tell_error(error)
+            tell_error(error, in_chat=True)
     room().leave()
     return ANSWERED
 

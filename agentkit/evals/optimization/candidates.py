@@ -21,7 +21,7 @@ from agentkit.evals.case import expected_text
 from agentkit.evals.trial import Trial
 from agentkit.event_rendering import call_text, suggestion
 from agentkit.events import ToolCallFinished
-from agentkit.redaction import redact, written_redactor
+from agentkit.redaction import redact, stored_text_redactor
 from agentkit.text_encoding import split_lines
 from agentkit.tooling.toolset import AnyTool, Toolset
 from agentkit.tools.web.page_text import without_controls
@@ -277,7 +277,7 @@ def failure_of(trial: Trial) -> FailedCase | None:
     """Describe the failure of a trial; None if it passed."""
     if trial.passed:
         return None
-    shown = partial(_shown, written_redactor())
+    shown = partial(_shown, stored_text_redactor())
     result, case = trial.result, trial.case
     used = () if result is None else result.tool_calls
     error = trial.error or (str(result.error) if result is not None and result.error else "")

@@ -15,7 +15,7 @@ from agentkit import recording
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
 from agentkit.agents.budget import Budget, Spending
-from agentkit.agents.prompt_run import left_of
+from agentkit.agents.prompt_run import remaining_limits
 from agentkit.agents.run_config import LINEAGE
 from agentkit.errors import ConfigError, SessionError
 from agentkit.evals.case import Case
@@ -310,7 +310,7 @@ class SearchEnvironment:
             "cost": cost.dollars if cost else 0.0,
             "seconds": sum(each.seconds for each in took) / min(self.concurrency, len(took)),
         }
-        left = left_of(self.budget)
+        left = remaining_limits(self.budget)
         less: dict[str, Any] = {name: _less(getattr(left, name), spent) for name, spent in taken.items()}
         self.room = Budget(replace(left, **less), self.budget, recording.clock())
 
@@ -332,7 +332,9 @@ class SearchEnvironment:
 
         agent = with_texts(self.agent, candidate.texts)
         suite = self.halves[half].suite
-        left = left_of(self.room)  # lets the suite distinguish a trial that ran out of budget from a failed one
+        left = remaining_limits(
+            self.room
+        )  # lets the suite distinguish a trial that ran out of budget from a failed one
         report = suite.run(agent, cases=cases, concurrency=self.concurrency, limits=left, progress=keep)
         unfinished = next((trial for trial in report.trials if not trial.is_finished), None)
         return None if unfinished is None else stop_of(unfinished.result, unfinished.error, self.limits)

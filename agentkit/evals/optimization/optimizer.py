@@ -35,8 +35,8 @@ from agentkit.evals.suite import Suite
 from agentkit.event_rendering import count_text
 from agentkit.llm.client import LLM
 from agentkit.llm.pricing import cost_of
-from agentkit.suggestions import refuse_made
-from agentkit.usage import Cost, Limits, Price, Usage, shown_cost
+from agentkit.suggestions import check_unknown_arguments
+from agentkit.usage import Cost, Limits, Price, Usage, format_cost
 
 T = TypeVar("T")
 
@@ -146,7 +146,7 @@ class Improvement(Generic[T]):
         return [
             f"Training cases: {trained}; {kept}. The search ended: {self.ended}",
             f"Spent: {usage.requests:,} requests, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, "
-            f"cost {shown_cost(self.cost)}",
+            f"cost {format_cost(self.cost)}",
         ]
 
 
@@ -173,7 +173,7 @@ class OptimizerConfig:
     progress: Callable[[EvaluatedCandidate], object] | None = None
 
     def _refuse_unknown(self, given: Iterable[str]) -> None:
-        refuse_made(optimize, given, SearchOptions.__annotations__)
+        check_unknown_arguments(optimize, given, SearchOptions.__annotations__)
 
     def __post_init__(self) -> None:
         for name in ("rounds", "batch", "concurrency"):

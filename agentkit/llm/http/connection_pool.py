@@ -57,7 +57,7 @@ LATER = "Try again later, or allow more timeout_seconds."
 MAX_BYTES = 64_000_000
 """Maximum size of a response body, decompressed."""
 
-MOST_PACKED_BYTES = 4_000_000
+MAX_PACKED_BYTES = 4_000_000
 """Maximum size of a compressed body, as received."""
 
 PATIENCE = 5
@@ -82,9 +82,9 @@ class BoundedBody(PassThroughStream):
     `where` names the server, `timeout_seconds` is the timeout for a single read.
     """
 
-    def __init__(self, stream: Any, where: str, timeout_seconds: float, most_bytes: int) -> None:
+    def __init__(self, stream: Any, where: str, timeout_seconds: float, max_bytes: int) -> None:
         super().__init__(stream)
-        self._where, self._patience_seconds, self._most_bytes = where, PATIENCE * timeout_seconds, most_bytes
+        self._where, self._patience_seconds, self._most_bytes = where, PATIENCE * timeout_seconds, max_bytes
         self._bytes, self._heard = 0, time.monotonic()
         self._start = self._line = b""
 
@@ -137,7 +137,7 @@ class _Packed(BoundedBody):
     """A compressed body, decompressed chunk by chunk and aborted when the output is too long."""
 
     def __init__(self, stream: Any, where: str, timeout_seconds: float, packing: str) -> None:
-        super().__init__(stream, where, timeout_seconds, MOST_PACKED_BYTES)
+        super().__init__(stream, where, timeout_seconds, MAX_PACKED_BYTES)
         self._packing, self._left = packing, MAX_BYTES
         self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
 
@@ -186,7 +186,7 @@ class _Packed(BoundedBody):
 KEPT_SECONDS = 5.0
 """How long an idle connection stays open."""
 
-MOST_LANES = 1_000
+MAX_LANES = 1_000
 """Maximum number of concurrent connections; a process can be limited to about as many open files."""
 
 
@@ -199,7 +199,7 @@ class ConnectionPool:
     others wait.
     """
 
-    def __init__(self, make: Callable[[], Any], kept_seconds: float = KEPT_SECONDS, most: int = MOST_LANES) -> None:
+    def __init__(self, make: Callable[[], Any], kept_seconds: float = KEPT_SECONDS, most: int = MAX_LANES) -> None:
         self._make, self._kept_seconds = make, kept_seconds
         self._idle: deque[tuple[float, Any]] = deque([(time.monotonic(), make())])
         self._is_closed, self._free = False, asyncio.Semaphore(most)
@@ -333,7 +333,7 @@ class _Lane(httpx2.SyncByteStream):
 class Connections:
     """Blocking connections shared by all threads, built from transports with one connection each, as ConnectionPool."""
 
-    def __init__(self, make: Callable[[], Any], kept_seconds: float = KEPT_SECONDS, most: int = MOST_LANES) -> None:
+    def __init__(self, make: Callable[[], Any], kept_seconds: float = KEPT_SECONDS, most: int = MAX_LANES) -> None:
         self._make, self._kept_seconds = make, kept_seconds
         self._idle: deque[tuple[float, _Lane]] = deque([(time.monotonic(), _Lane(self, make()))])
         self._is_closed, self._free = False, threading.Semaphore(most)
@@ -449,7 +449,7 @@ class PoolRegistry:
                 del self._pools[pool.key]
                 return True
         if isinstance(pool.connections, Connections):
-            pool.connections.trim(_MOST_UNUSED_LANES)
+            pool.connections.trim(_MAX_UNUSED_LANES)
         elif loop and not loop.is_closed():
             loop.call_soon_threadsafe(loop.call_later, self._kept_seconds, self._close_unused, pool)
         return False
@@ -468,7 +468,7 @@ class PoolRegistry:
     def _forget_unused(self) -> None:
         """Forget the pools of closed event loops, and close unused blocking ones but for the latest."""
         unused = [pool for pool in self._pools.values() if not pool.users and pool.key[0] is None]
-        for pool in unused[:-_MOST_UNUSED_POOLS]:
+        for pool in unused[:-_MAX_UNUSED_POOLS]:
             del self._pools[pool.key]
             pool.close()
         for key in [key for key in self._pools if key[0] and key[0].is_closed()]:
@@ -497,12 +497,18 @@ def _connections(key: _PoolKey) -> Connections | ConnectionPool:
     return ConnectionPool(partial(httpx2.AsyncHTTPTransport, **options))
 
 
-POOLS = PoolRegistry()
 _INHERITED: list[object] = []
-_MOST_UNUSED_POOLS, _MOST_UNUSED_LANES = 8, 4
-atexit.register(POOLS.close)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=POOLS.leave_to_parent)
+_MAX_UNUSED_POOLS, _MAX_UNUSED_LANES = 8, 4
+
+
+@cache
+def shared_pools() -> PoolRegistry:
+    """The pools of this process; blocking connections are closed at its end."""
+    pools = PoolRegistry()
+    atexit.register(pools.close)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=pools.leave_to_parent)
+    return pools
 
 
 def tls_context() -> SSLContext:

@@ -29,7 +29,7 @@ from mcp.shared.auth import (
 )
 
 from agentkit.errors import AgentKitError, ConfigError, LoginNeeded, ToolError
-from agentkit.event_rendering import visible
+from agentkit.event_rendering import escape_invisible
 from agentkit.mcp.callback_server import CallbackServer, answer_in, code_of, refusal_reason
 from agentkit.mcp.login_store import AllowedHosts, Ask, Login, StoredLogin, command
 from agentkit.mcp.sdk.ssrf_transport import sent, web_client
@@ -219,7 +219,7 @@ class Authorized(OAuthClientProvider):
                 response = answers.pop() if outgoing is request else await self._asked(outgoing)
                 outgoing = await flow.asend(response)
         except OAuthFlowError as error:
-            why = visible(" ".join(str(error).split())[:_MOST_CHARS].rstrip("."))
+            why = escape_invisible(" ".join(str(error).split())[:_MOST_CHARS].rstrip("."))
             raise ToolError(f"The login to {self._reach.server} failed: {why}.") from None
         except (ValueError, httpx2.InvalidURL):  # from a server's answer, which can contain secrets
             raise ToolError(f"The login to {self._reach.server} failed: an answer is invalid.") from None

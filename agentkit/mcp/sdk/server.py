@@ -17,8 +17,8 @@ from agentkit._version import __version__
 from agentkit.content import File, Image, data_url, file_type, image_type
 from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, ToolError
-from agentkit.event_rendering import suggestion, visible
-from agentkit.http_security import checked_host, checked_token, is_local, server_of, shows
+from agentkit.event_rendering import escape_invisible, suggestion
+from agentkit.http_security import create_server, has_token, is_local, validate_host, validate_token
 from agentkit.mcp.sdk import check_package
 from agentkit.messages import ToolResult
 from agentkit.tooling import execution
@@ -56,8 +56,8 @@ class MCPAuth:
     """
 
     def __init__(self, token: str | None = None, hosts: Iterable[str] = ()) -> None:
-        self.token = checked_token(token)
-        names = [*_LOCAL, *map(checked_host, hosts)]
+        self.token = validate_token(token)
+        names = [*_LOCAL, *map(validate_host, hosts)]
         self.hosts = tuple(name for host in names for name in (host, f"{host}:*"))
 
     def before(self, application: Application) -> Application:
@@ -76,7 +76,7 @@ class MCPAuth:
     def lets_in(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """Whether the headers contain the token, exactly once."""
         shown = [value for name, value in headers if name.lower() == b"authorization"]
-        return len(shown) == 1 and shows(shown[0].decode("latin-1"), self.token)
+        return len(shown) == 1 and has_token(shown[0].decode("latin-1"), self.token)
 
 
 def check_reach(host: str, token: str | None) -> None:
@@ -177,7 +177,7 @@ class CallingClient:
             request = types.CreateMessageRequest(params=params)
             said = await self._asked(f"sample-{self._number}", request, types.CreateMessageResult)
         except MCPError as error:
-            raise ToolError(f"The client refused: {visible(error.message)}") from error
+            raise ToolError(f"The client refused: {escape_invisible(error.message)}") from error
         return str(getattr(said.content, "text", ""))
 
     async def disconnect(self) -> None:
@@ -357,7 +357,9 @@ class _Handlers:
                 try:
                     return _content(uri, await each.read(**given))
                 except ToolError as error:
-                    raise MCPError(types.INVALID_PARAMS, f"{uri} cannot be read: {visible(str(error))}") from error
+                    raise MCPError(
+                        types.INVALID_PARAMS, f"{uri} cannot be read: {escape_invisible(str(error))}"
+                    ) from error
         raise _unknown("resource", uri, [each.uri for each in self._served.resources])
 
     async def subscribe(self, context: Any, params: types.SubscribeRequestParams) -> types.EmptyResult:
@@ -481,7 +483,7 @@ class _Handlers:
 def _unknown(kind: str, name: str, known: Iterable[str]) -> Exception:
     from mcp import MCPError, types
 
-    text = f"No {kind} is named {visible(name[:_MAX_NAME_CHARS])!r}.{suggestion(name, [*known])}"
+    text = f"No {kind} is named {escape_invisible(name[:_MAX_NAME_CHARS])!r}.{suggestion(name, [*known])}"
     return MCPError(types.INVALID_PARAMS, text)
 
 
@@ -563,7 +565,7 @@ async def over_http(server: Server[Any], listener: socket.socket, gate: MCPAuth)
         event_store=events,
         retry_interval=_RETRY_MILLISECONDS,
     )
-    await server_of(gate.before(application)).serve([listener])
+    await create_server(gate.before(application)).serve([listener])
 
 
 def _offered(tool: Tool[..., Any]) -> types.Tool:
@@ -584,7 +586,7 @@ def _told(result: ToolResult) -> types.CallToolResult:
 
     decision = {} if result.decision is None else result.decision.to_dict()
     about = {"agentkit/status": result.status, "agentkit/decision": decision}
-    shown = [_shown(part) for part in result.beside if part.url.startswith("data:")]
+    shown = [_shown(part) for part in result.attachments if part.url.startswith("data:")]
     content: list[types.ContentBlock] = [types.TextContent(text=result.content), *shown]
     return types.CallToolResult(content=content, is_error=not result.ok, _meta=about)
 
@@ -597,7 +599,7 @@ def _shown(part: Image | File) -> types.ContentBlock:
     kind = head.removeprefix("data:")
     if isinstance(part, Image):
         return types.ImageContent(data=data, mime_type=kind)
-    if part.sound:
+    if part.audio_format:
         return types.AudioContent(data=data, mime_type=kind)
     uri = f"file:///{quote(part.file_name, safe='')}"
     return types.EmbeddedResource(resource=types.BlobResourceContents(uri=uri, mime_type=kind, blob=data))

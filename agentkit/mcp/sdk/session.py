@@ -15,7 +15,7 @@ from agentkit._dataclass import dataclass
 from agentkit._version import __version__
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import AgentKitError, ConfigError, ToolError
-from agentkit.event_rendering import content_text, visible
+from agentkit.event_rendering import content_text, escape_invisible
 from agentkit.mcp.connection_target import Target
 from agentkit.mcp.content import Answer, Prompt, PromptArgument, Resource, blocks_of, contents_of, prompt_of, value_of
 from agentkit.mcp.definitions import Definition
@@ -62,7 +62,7 @@ class Caller:
         """Ask the approver; without one, the answer is no."""
         if self.approve is None:
             return NOBODY
-        decision = Decision(Verdict.ASK, rule, visible(reason[:_MAX_WORDS_CHARS]))
+        decision = Decision(Verdict.ASK, rule, escape_invisible(reason[:_MAX_WORDS_CHARS]))
         request = ApprovalRequest(f"The MCP server {self.server}", tool, arguments, decision)
         is_async = is_asynchronous(self.approve)
         try:
@@ -316,7 +316,7 @@ class MCPConnection:
                 self._state.is_lost = True
                 raise ToolError(self._state.ended("The server ended before it answered.")) from error
             kind = _Unknown if error.code == _UNKNOWN_METHOD else ToolError
-            raise kind(f"The server refused: {visible(error.message[:_MAX_WORDS_CHARS])}") from error
+            raise kind(f"The server refused: {escape_invisible(error.message[:_MAX_WORDS_CHARS])}") from error
         except (ValueError, RuntimeError) as error:  # an answer that violates the schema the server declared
             raise ToolError(f"The server's answer cannot be used: {_first_line(error)}") from error
         except Exception as error:
@@ -347,7 +347,7 @@ class _State:
 
     def ended(self, sentence: str) -> str:
         """Append the stderr output of the process to an error message."""
-        written = visible(redact(self.clean(bytes(self.tail).decode("utf-8", "replace").strip())))
+        written = escape_invisible(redact(self.clean(bytes(self.tail).decode("utf-8", "replace").strip())))
         return f"{sentence} It wrote: {written}" if written else sentence
 
     def failed(self, trouble: AgentKitError) -> None:
@@ -453,7 +453,7 @@ class _State:
             try:
                 text, model = await caller.sampled(params)
             except AgentKitError as error:
-                return types.ErrorData(code=types.INTERNAL_ERROR, message=visible(str(error)))
+                return types.ErrorData(code=types.INTERNAL_ERROR, message=escape_invisible(str(error)))
         content = types.TextContent(text=text)
         return types.CreateMessageResult(role="assistant", content=content, model=model, stop_reason="endTurn")
 
@@ -610,7 +610,7 @@ def _adapt(message: Any, state: _State) -> None:
             valid.append(tool)
             continue
         name = tool.get("name") if isinstance(tool, dict) else None
-        name = visible(name[:_MAX_NAME_CHARS]) if isinstance(name, str) and name else f"tool number {number}"
+        name = escape_invisible(name[:_MAX_NAME_CHARS]) if isinstance(name, str) and name else f"tool number {number}"
         state.invalid_tools[name] = f"Tool {name!r} is invalid: {fault}."
     result["tools"] = valid
 
@@ -683,4 +683,4 @@ def _first_line(error: BaseException) -> str:
     """Return the first line of the innermost error of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return visible((split_lines(str(error)[:_MAX_WORDS_CHARS].strip()) or [type(error).__name__])[0])
+    return escape_invisible((split_lines(str(error)[:_MAX_WORDS_CHARS].strip()) or [type(error).__name__])[0])

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
-from agentkit.atomic_write import usable
+from agentkit.atomic_write import validate_path
 from agentkit.errors import SessionError
 from agentkit.sessions.cassettes.entries import Entry, EntryRedactor, Reader
 from agentkit.sessions.codec import Data, from_line
@@ -51,7 +51,7 @@ class CassetteWriter:
         """Create the file that is written to. The usual case is tried first, because it takes a single system call."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
         try:
-            return os.open(usable(self._part), flags, _MODE)
+            return os.open(validate_path(self._part), flags, _MODE)
         except FileNotFoundError:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except FileExistsError:
@@ -108,7 +108,7 @@ def read_cassette(path: Path, *, hide: bool = False) -> tuple[Data, list[Entry]]
     unreadable.
     """
     try:
-        is_regular = stat.S_ISREG(usable(path).stat().st_mode)  # reading a pipe could block for ever
+        is_regular = stat.S_ISREG(validate_path(path).stat().st_mode)  # reading a pipe could block for ever
         lines = path.read_bytes().split(b"\n") if is_regular else []
     except FileNotFoundError:
         raise SessionError(f"The cassette {path} does not exist. {_RECORD_IT}") from None

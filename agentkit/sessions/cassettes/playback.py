@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 
 from agentkit.errors import ReplayError
-from agentkit.messages import Message, Request, ToolCall, VectorsAsked
+from agentkit.messages import EmbeddingQuery, Message, Request, ToolCall
 from agentkit.recording import Account, Answer, Clock, OpenQuestion, Question, Recording, ScopedRecording
 from agentkit.redaction import redact
 from agentkit.sessions.cassettes.entries import RecordedAnswer, TimeUp
@@ -60,7 +60,7 @@ class Player(Recording):
         self.divergence: ReplayError | None = None
         """The first question without a recorded answer, even if the program caught the error."""
 
-    def replayed(self, question: Question, account: Account | None = None, /) -> Answer | None:
+    def replay(self, question: Question, account: Account | None = None, /) -> Answer | None:
         """The recorded answer, or None for a live question.
 
         Raises ReplayError with a diff if no recorded question matches.
@@ -74,13 +74,13 @@ class Player(Recording):
             account.charge(asking.charge)
         return asking.answer
 
-    def asked(self, question: Question, /) -> OpenQuestion:
+    def open_question(self, question: Question, /) -> OpenQuestion:
         """Open a live question; the questions asked within it form a separate scope."""
         with self._lock:
             _, number = self._asked_again.pop(id(question), (question, 0))
         return OpenQuestion(ScopedRecording(self, str(number)))
 
-    def watch(self, part: str = "", /) -> Clock:
+    def new_clock(self, part: str = "", /) -> Clock:
         """Return a clock that expires where it expired in the recording."""
         with self._lock:
             self._watches[part] += 1
@@ -160,13 +160,13 @@ class _ReplayedClock(Clock):
         super().__init__(player.now)
         self._up, self._readings = up, 0
 
-    def left(self, _seconds: float, /) -> float:
+    def seconds_left(self, _seconds: float, /) -> float:
         self._readings += 1
         return math.inf if self._up is None or self._readings < self._up else 0.0
 
 
 def _call_id(question: Question) -> str | None:
     """The id of the question's tool call. It distinguishes parallel calls that are equal otherwise."""
-    if isinstance(question, Request | VectorsAsked):
+    if isinstance(question, Request | EmbeddingQuery):
         return None
     return question.id if isinstance(question, ToolCall) else question.call.id

@@ -10,14 +10,14 @@ from os import PathLike
 from pathlib import Path
 
 from agentkit.errors import ReplayError
-from agentkit.events import Milestone, ResponseReceived, RunEnded, ToolCallFinished
+from agentkit.events import ResponseReceived, RunEnded, StoredEvent, ToolCallFinished
 from agentkit.messages import ToolCall
 from agentkit.recording import Answer, Clock, OpenQuestion, Question, Recording
 from agentkit.sessions.cassettes.entries import (
     MessageNumbers,
     encode_answer,
     encode_charge,
-    encode_milestone,
+    encode_event,
     encode_question,
 )
 from agentkit.sessions.cassettes.file import CassetteWriter
@@ -47,7 +47,7 @@ class _Notes:
             self._questions += 1
             return self._questions
 
-    def watch(self, part: str) -> Clock:
+    def new_clock(self, part: str) -> Clock:
         """Return the next clock of a part of the program."""
         with self._lock:
             self._watches[part] += 1
@@ -61,18 +61,18 @@ class _Notes:
 
         self.write(line)
 
-    def tell(self, run: str, milestone: Milestone, inside: int) -> None:
+    def tell(self, run: str, event: StoredEvent, inside: int) -> None:
         def line() -> Data:
-            number = 0  # of the question whose answer the milestone reports unchanged
-            if isinstance(milestone, ResponseReceived):
-                known, answer = self._answers.pop(id(milestone.response), (0, None))
-                number = known if answer is milestone.response else 0
-            elif isinstance(milestone, ToolCallFinished):
-                known, answer = self._answers.pop(milestone.call.id, (0, None))
-                number = known if answer == milestone.result else 0
-            return {**encode_milestone(run, time.time(), milestone, number), **({"inside": inside} if inside else {})}
+            number = 0  # of the question whose answer the stored event reports unchanged
+            if isinstance(event, ResponseReceived):
+                known, answer = self._answers.pop(id(event.response), (0, None))
+                number = known if answer is event.response else 0
+            elif isinstance(event, ToolCallFinished):
+                known, answer = self._answers.pop(event.call.id, (0, None))
+                number = known if answer == event.result else 0
+            return {**encode_event(run, time.time(), event, number), **({"inside": inside} if inside else {})}
 
-        self.write(line, can_wait=not isinstance(milestone, RunEnded))
+        self.write(line, can_wait=not isinstance(event, RunEnded))
 
     def finish(self, *, keep: bool) -> None:
         with self._lock:
@@ -98,7 +98,7 @@ class _RecordedQuestion(OpenQuestion):
         self._unheard = [True]
         super().__init__(_Part(notes, self._number))
 
-    def heard(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool:
+    def record_answer(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool:
         """Record question and answer once; return whether this call did so."""
         try:
             self._unheard.pop()  # atomic: succeeds once across threads
@@ -123,20 +123,20 @@ class _Part(Recording):
     def __init__(self, notes: _Notes, number: int) -> None:
         self._notes, self._number = notes, number
 
-    def asked(self, question: Question, /) -> OpenQuestion:
+    def open_question(self, question: Question, /) -> OpenQuestion:
         """Open a question nested in this one."""
         return _RecordedQuestion(self._notes, question, self._number)
 
-    def record_milestone(self, run: str, milestone: Milestone, /) -> None:
-        """Record a milestone of a run."""
-        self._notes.tell(run, milestone, self._number)
+    def record_event(self, run: str, event: StoredEvent, /) -> None:
+        """Record a stored event of a run."""
+        self._notes.tell(run, event, self._number)
 
-    def watch(self, part: str = "", /) -> Clock:
+    def new_clock(self, part: str = "", /) -> Clock:
         """Return a clock whose expiry is recorded.
 
         Within a question, a replay uses it only if that question is executed again.
         """
-        return self._notes.watch(f"{self._number}/{part}" if self._number else part)
+        return self._notes.new_clock(f"{self._number}/{part}" if self._number else part)
 
 
 class Recorder(_Part):
@@ -166,7 +166,7 @@ class _Noting(Clock):
         self._notes, self._name = notes, name
         self._readings, self._is_up = 0, False
 
-    def left(self, seconds: float, /) -> float:
+    def seconds_left(self, seconds: float, /) -> float:
         self._readings += 1
         if seconds <= 0 and not self._is_up:
             self._is_up = True

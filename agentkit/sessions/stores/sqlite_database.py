@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agentkit._dataclass import dataclass
-from agentkit.atomic_write import usable
+from agentkit.atomic_write import validate_path
 from agentkit.errors import SessionError
 from agentkit.portable_files import CLOEXEC, NOFOLLOW
 from agentkit.sessions.stores.locks import refuse_others
@@ -165,7 +165,7 @@ class DatabaseFile:
         except FileNotFoundError:
             return _NO_FILE
         except ValueError:
-            usable(self.place)
+            validate_path(self.place)
             raise
         return os.getpid(), found.st_dev, found.st_ino
 

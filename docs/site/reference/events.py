@@ -6,7 +6,7 @@ from dataclasses import MISSING, Field, fields
 from markdown import code, described, joined, table
 
 from agentkit import RunFinished, events
-from agentkit.events import Event, Milestone
+from agentkit.events import Event, StoredEvent
 
 _OPENING = """\
 `Agent.stream`, `Agent.on` and `listeners=` return events, which are frozen dataclasses. They are in `agentkit.events`;
@@ -16,14 +16,14 @@ _OPENING = """\
 def page() -> str:
     """Render the page."""
     kinds = [*_defined(), RunFinished]
-    milestones = [kind for kind in kinds if issubclass(kind, Milestone)]
-    others = [kind for kind in kinds if not issubclass(kind, Milestone)]
+    recorded = [kind for kind in kinds if issubclass(kind, StoredEvent)]
+    others = [kind for kind in kinds if not issubclass(kind, StoredEvent)]
     return joined([
         "# Reference: events",
         _OPENING,
-        "## Milestones",
+        "## Stored events",
         "Completed steps of a run, which sessions and cassettes store.",
-        *map(_entry, milestones),
+        *map(_entry, recorded),
         "## Other events",
         "Partial results, and the end of a run. They are not stored.",
         *map(_entry, others),
@@ -33,7 +33,7 @@ def page() -> str:
 def _defined() -> Iterator[type[Event]]:
     """The events in source order."""
     for value in vars(events).values():
-        if isinstance(value, type) and issubclass(value, Event) and value not in (Event, Milestone):
+        if isinstance(value, type) and issubclass(value, Event) and value not in (Event, StoredEvent):
             yield value
 
 
