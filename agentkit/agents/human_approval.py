@@ -40,7 +40,7 @@ from agentkit.safety.approval import (
 )
 from agentkit.sessions.session import SessionRun
 from agentkit.sessions.state import Step
-from agentkit.tooling.arguments import copied
+from agentkit.tooling.arguments import copy_arguments
 from agentkit.tooling.run_context import NO_RUN, RunContext, can_be_called, check_value, run_parameter_of
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
@@ -129,7 +129,7 @@ class HumanApproval:
 
         The person sees a copy of the arguments, so that the call runs with the arguments that were judged.
         """
-        policy_context, kept, waits = self.policy_context, copied(judged.arguments), step.postponed
+        policy_context, kept, waits = self.policy_context, copy_arguments(judged.arguments), step.postponed
         bound = approval_binding(judged.tool, judged.arguments, policy_context.workspace.folder)
         request = ApprovalRequest(
             self.plan.agent,
@@ -152,7 +152,7 @@ class HumanApproval:
             given = self.plan.prepared_answer(step.call)
             if waits is None or given is None:  # else the answer is about the diff that was shown then
                 shown_bound = with_diff(request.bound, preview.diff)
-            answer = yield from self._ask(replace(request, arguments=copied(judged.arguments)), given)
+            answer = yield from self._ask(replace(request, arguments=copy_arguments(judged.arguments)), given)
             if answer.answer == Approval.LATER and decision.allowed:  # by an approval given since for a similar call
                 return replace(judged, decision=decision, by_person=True, bound=bound)
             if answer.answer == Approval.LATER:

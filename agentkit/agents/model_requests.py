@@ -19,7 +19,7 @@ from agentkit.agents.guardrails import Guardrail
 from agentkit.agents.run_config import CallingTool, RunConfig
 from agentkit.agents.tool_policy import ToolPolicyContext, judge_call
 from agentkit.decisions import Decision, Label, SafetyLevel, Verdict, strictest
-from agentkit.documents.search_terms import indexed, terms_of
+from agentkit.documents.search_terms import index_terms, search_terms
 from agentkit.errors import BadResponse, ConfigError, ModelError, RunError, Unreachable
 from agentkit.events import Event, HostedCallFinished, LimitReached, RequestFailed, Summarised
 from agentkit.llm.fallback import missed_text, requests_lost
@@ -166,14 +166,16 @@ def search_tools(query: str, tools: Sequence[AnyTool]) -> list[AnyTool]:
     """All tools that share a word with the query, in any English inflection, best match first."""
     import sqlite3
 
-    terms = terms_of(query)
+    terms = search_terms(query)
     if not terms:
         return []
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.execute(_TABLE)
         connection.execute("BEGIN")
         connection.executemany(_PUT, ((number, *_words_of(tool)) for number, tool in enumerate(tools)))
-        rows = connection.execute(_FIND, (*_WEIGHTS, terms.matching("name description parameters variants"))).fetchall()
+        rows = connection.execute(
+            _FIND, (*_WEIGHTS, terms.fts_query("name description parameters variants"))
+        ).fetchall()
     return [tools[number] for number, _ in rows]
 
 
@@ -184,7 +186,7 @@ def _words_of(tool: AnyTool) -> tuple[str, str, str, str]:
         spec.description[:_MAX_CHARS],
         " ".join(_texts(spec.parameters))[:_MAX_CHARS],
     )
-    name, description, parameters = map(indexed, texts)
+    name, description, parameters = map(index_terms, texts)
     return name.words, description.words, parameters.words, f"{name.variants} {description.variants}"
 
 
@@ -371,7 +373,7 @@ class ModelRequester:
     def policy_context(self) -> ToolPolicyContext:
         """The context in which calls are judged, with the `read_more` tool once an output was shortened."""
         policy_context = self.plan.policy_context
-        if not (self._is_shortened or self.run.has_wholes) or READ_MORE in policy_context.tools.names:
+        if not (self._is_shortened or self.run.has_truncated) or READ_MORE in policy_context.tools.names:
             return policy_context
         if self._reader is None:
             self._reader = read_more_tool(self.run.whole)
@@ -421,7 +423,7 @@ class ModelRequester:
             request = yield from self._fit(request, left)
         if plan.room.window.edit is None:
             return request
-        return replace(request, messages=plan.room.window.edited(request.messages))
+        return replace(request, messages=plan.room.window.apply_edit(request.messages))
 
     def _fit(self, request: Request, left: int) -> Generator[Event | Question, None, Request]:
         """The request with the part of the conversation that fits into `left` tokens."""
@@ -491,7 +493,7 @@ class ModelRequester:
         self.narrowed = reservation.narrowed
         tariff = answer.tariff
         self.budget.settle(reservation, answer.usage, lambda: price_under(tariff) if tariff else self.plan.price())
-        message = self.run.tell_apart(answer.message)
+        message = self.run.with_unique_ids(answer.message)
         return answer if message is answer.message else replace(answer, message=message)
 
     def _record_failure(

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from agentkit.knowledge import Chunk, Knowledge
 from agentkit.knowledge.chunks import SearchScope
-from agentkit.knowledge.embeddings import vectors_in
-from agentkit.knowledge.stores.store import embedded_text
+from agentkit.knowledge.embeddings import open_vectors
+from agentkit.knowledge.stores.store import text_to_embed
 from benchmarks.knowledge.embeddings import Embed, embeddings
 from benchmarks.knowledge.gathering import Collection, collections
 from benchmarks.knowledge.plainly import PlainRanking
@@ -58,7 +58,7 @@ def table(collection: Collection, home: Path, half: str | None) -> Iterator[str]
         plain = PlainRanking({each.number: each.text for each in passages})
         yield row("plain BM25 over the same passages", lambda question: plain.search(question, SHOWN), asked)
         yield row("agentkit, words", numbers(words), asked)
-        texts = [embedded_text(each.title, each.section, each.text) for each in passages]
+        texts = [text_to_embed(each.title, each.section, each.text) for each in passages]
         for name, embed in embeddings(texts):
             yield from with_vectors(name, embed, home / f"{collection.folder.name}-{name}.db", collection, asked)
 
@@ -84,7 +84,7 @@ def numbers(knowledge: Knowledge) -> Search:
 
 def nearest(knowledge: Knowledge, embed: Embed) -> Search:
     """Rank by vectors only."""
-    made = vectors_in(knowledge.store, SPACE, embed, None)
+    made = open_vectors(knowledge.store, SPACE, embed, None)
 
     def search(question: str) -> list[int]:
         vector = made.of_question(question) if made else []

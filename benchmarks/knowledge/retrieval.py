@@ -116,9 +116,9 @@ def ranking(windows: Sequence[tuple[Span, str]]) -> Search:
 def nearest(knowledge: Knowledge, embed: Embed) -> Search:
     """Rank passages by vectors only."""
     from agentkit.knowledge.chunks import SearchScope
-    from agentkit.knowledge.embeddings import vectors_in
+    from agentkit.knowledge.embeddings import open_vectors
 
-    made = vectors_in(knowledge.store, "knowledge/default", embed, None)
+    made = open_vectors(knowledge.store, "knowledge/default", embed, None)
 
     def search(question: str) -> list[Span]:
         scope = SearchScope("knowledge/default")

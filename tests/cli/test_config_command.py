@@ -103,8 +103,8 @@ def test_unset_removes_a_value(typed_line, own_user_file):
         ("temperature", "hot", "The option temperature takes a number.\nGot 'hot'."),
     ],
 )
-def test_misspelt_options_of_a_model_are_refused(typed_line, name, value, message):
-    """An option that is nearly a known one is refused in flags and settings, and so is a text for a number."""
+def test_misspelt_options_of_a_model_are_rejected(typed_line, name, value, message):
+    """A misspelt option and a string instead of a number are rejected in flags and settings."""
     for words in (("ask", "--offline", "-O", name, value, "2+2"), ("config", "set", f"options.{name}", value)):
         _, err, code = typed_line(*words)
         assert (code, message in err) == (2, True), err
