@@ -40,6 +40,7 @@ from agentkit.messages import (
 )
 from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, Said, is_offered
 from agentkit.server.conversations import ClientConversation, front_end_events
+from agentkit.server.event_stream import bounded
 from agentkit.server.http_types import cancelled
 from agentkit.sessions.session import Session
 from agentkit.sessions.store import SessionStore
@@ -64,7 +65,6 @@ _OPTIONS: tuple[tuple[Approval, str, Any], ...] = (
     (Approval.NO, "Reject", "reject_once"),
 )
 _STOPS: Mapping[str | None, Any] = {"iterations": "max_turn_requests", "tool_calls": "max_turn_requests"}
-_MOST_CHARS = 20_000
 _MOST_TITLE_CHARS = 100
 _HUNK, _LINE = re.compile(r"^@@ .*\n", re.MULTILINE), re.compile(r"^([ +-])([^\n]*\n?)", re.MULTILINE)
 
@@ -285,9 +285,7 @@ def _path(call: ToolCall, agent: Agent[Any]) -> str | None:
 def _text(text: str) -> Any:
     from acp import text_block, tool_content
 
-    left_out = len(text) - _MOST_CHARS
-    note = f"\n[… {left_out:,} more characters are not shown …]" if left_out > 0 else ""
-    return tool_content(text_block(visible(well_formed(text[:_MOST_CHARS])) + note))
+    return tool_content(text_block(bounded(visible(well_formed(text)))))
 
 
 def _preview(call: ToolCall, agent: Agent[Any]) -> str:

@@ -188,7 +188,7 @@ def editable(value: object) -> str:
 
 
 def bounded(text: str) -> str:
-    """Truncate a text that is too long for the page."""
+    """Truncate a text that is too long to show."""
     left_out = len(text) - _MOST_CHARS
     return text if left_out <= 0 else f"{text[:_MOST_CHARS]}\n[… {left_out:,} more characters are not shown …]"
 
