@@ -205,7 +205,7 @@ def editable(value: object) -> str:
 
 
 def truncate(text: str) -> str:
-    """Truncate a text that is too long for the page."""
+    """Truncate a text that is too long to show."""
     omitted = len(text) - _MAX_CHARS
     return text if omitted <= 0 else f"{text[:_MAX_CHARS]}\n[… {omitted:,} more characters are not shown …]"
 
