@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from textwrap import wrap
 from typing import Any, Protocol, TextIO
 
-from agentkit.event_rendering import visible
+from agentkit.event_rendering import escape_invisible
 from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, Said, is_offered
 from agentkit.settings import has_colour
 
@@ -287,10 +287,10 @@ def calls_alike(request: ApprovalRequest) -> str:
 def calls_of_pattern(request: ApprovalRequest) -> str:
     """Description of the calls that are approved for good together with this one."""
     if request.is_confined and request.preview.covers:
-        return f"{request.tool} of {visible(str(request.arguments.get('path', '')))[:_MAX_ORIGIN_CHARS]!r}"
+        return f"{request.tool} of {escape_invisible(str(request.arguments.get('path', '')))[:_MAX_ORIGIN_CHARS]!r}"
     return calls_alike(request)
 
 
 def _origin(request: ApprovalRequest) -> str:
     origins = [tests["origin"] for tests in request.pattern.where.values() if "origin" in tests]
-    return f"to any address at {visible(origins[0])[:_MAX_ORIGIN_CHARS]}" if origins else ""
+    return f"to any address at {escape_invisible(origins[0])[:_MAX_ORIGIN_CHARS]}" if origins else ""

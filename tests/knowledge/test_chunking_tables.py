@@ -1,4 +1,4 @@
-"""Chunks of tables: cut at rows, each with the header."""
+"""Tests for chunks of tables, which are split between rows and repeat the header."""
 
 import io
 import zipfile
@@ -11,12 +11,12 @@ ROWS = 200
 
 
 def csv_file():
-    """Comma-separated values, some with several lines."""
+    """Return comma-separated values, some with several lines."""
     return "\nname,city,note\n" + "".join(f'person{n},town{n},"likes\nthing {n}"\n' for n in range(ROWS))
 
 
 def markdown():
-    """A document with a table between texts."""
+    """Return a document with a table between texts."""
     rows = "".join(f"| person{n} | town{n}. St. {n} |\n" for n in range(ROWS))
     return f"# Towns\n\nThey are listed here:\n| name | city |\n|:---|---:|\n{rows}\nThe end.\n"
 
@@ -40,7 +40,7 @@ def workbook():
     return out.getvalue()
 
 
-@pytest.mark.parametrize(
+@pytest.placeholder.parametrize(
     ("name", "body", "header"),
     [
         ("a.csv", lambda: csv_file().encode(), "name,city,note"),
@@ -72,7 +72,7 @@ def test_lines_of_rows_are_those_of_the_file(tmp_path):
     assert "\n".join(lines) == chunk.text.removeprefix("name,city,note\n")
 
 
-@pytest.mark.parametrize(
+@pytest.placeholder.parametrize(
     "text",
     [
         "h" * 300 + "\n" + "row one\n" * 5 + "needle\n",
@@ -102,7 +102,7 @@ def test_text_around_a_table_is_found(tmp_path):
     assert "Empty" in knowledge.search("empty", 1)[0].text
 
 
-@pytest.mark.parametrize(
+@pytest.placeholder.parametrize(
     ("question", "text"),
     [
         ("read file", "def readFile(path): ..."),

@@ -236,7 +236,7 @@ def zones_in(text: str) -> Iterator[str]:
     """The time zones of places in a text, as in `in Tokyo`, `New York time` or `Asia/Tokyo`."""
     said = re.findall(r"[\w/+-]+", text.lower())
     for start in range(len(said)):
-        ends = (end for end in range(start + _MOST_WORDS, start, -1) if " ".join(said[start:end]) in _zones())
+        ends = (end for end in range(start + _MAX_WORDS, start, -1) if " ".join(said[start:end]) in _zones())
         end = next(ends, start)
         placed = said[max(start - 1, 0)] in _AT or said[end : end + 1] == ["time"] or "/" in said[start]
         if end > start and placed:
@@ -411,7 +411,7 @@ _FAMILIES = {
 }
 _FAMILY_OF = {stem(word): family for family, members in _FAMILIES.items() for word in members.split()}
 
-_MOST_WORDS = 4
+_MAX_WORDS = 4
 _ZONE = re.compile(r"[A-Z]\w+(?:/[A-Z]\w+)+")
 _TIME = "(?:current |local )*(?:times?|dates?|weekdays?|day)(?: and (?:time|date))?"
 _TIMES = tuple(

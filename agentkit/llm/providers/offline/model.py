@@ -18,7 +18,7 @@ from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import BadResponse, ConfigError, MissingExtra, Rejected
-from agentkit.events import Event, streamed
+from agentkit.events import Event, response_events
 from agentkit.llm.protocols.parsing import json_or_text
 from agentkit.llm.providers.offline.argument_matching import (
     Offer,
@@ -156,11 +156,11 @@ class OfflineModel:
 
     def stream(self, request: Request) -> Iterator[Event]:
         """Stream the response, blocking: the text is one delta, and so is each tool call."""
-        yield from streamed(self.complete(request))
+        yield from response_events(self.complete(request))
 
     async def astream(self, request: Request) -> AsyncIterator[Event]:
         """Stream the response, async: the text is one delta, and so is each tool call."""
-        for event in streamed(await self.acomplete(request)):
+        for event in response_events(await self.acomplete(request)):
             yield event
 
     def _answer(self, request: Request) -> _Answer:
@@ -397,9 +397,9 @@ def _small_talk(question: Question, tools: Sequence[ToolSpec]) -> str:
 def _nearest(question: Question, tools: Sequence[ToolSpec]) -> str:
     """The names of the tools, best matches first if there are many, of which only some are listed."""
     ordered = sorted(tools, key=lambda spec: -len(Offer(question, spec).matched))
-    names = [spec.name for spec in (ordered if len(tools) > _MOST_NAMES else tools)]
-    others = f" and {len(names) - _MOST_NAMES} others" if len(names) > _MOST_NAMES else ""
-    return f"{', '.join(names[:_MOST_NAMES])}{others}"
+    names = [spec.name for spec in (ordered if len(tools) > _MAX_NAMES else tools)]
+    others = f" and {len(names) - _MAX_NAMES} others" if len(names) > _MAX_NAMES else ""
+    return f"{', '.join(names[:_MAX_NAMES])}{others}"
 
 
 def _drops(calls: Sequence[ProposedCall], question: Question) -> bool:
@@ -532,7 +532,7 @@ _VALIDITY = frozenset({"valid", "validate", "invalid", "well-formed", "correct"}
 _ORDERS = (TextKind.CODE, TextKind.COMMAND)
 _MAIN = ("result", "results", "answer", "output", "content", "summary", "text", "data", "value")
 _MARKS = (("success", True), ("ok", True), ("status", "ok"), ("status", 200), ("return_code", 0), ("truncated", False))
-_MOST_NAMES = 5
+_MAX_NAMES = 5
 _LENGTH = {"letter", "letters", "chars", "long", "length"}
 _NOTES = ("decision", "boundary")
 _YES = re.compile(
@@ -585,9 +585,9 @@ class ExtractionForm:
             )
         confidence = envelope.get("confidence") or 0
         doubtful = doubtful_fields(fields, self._schema, text) + repeated(fields, self._schema, text)
-        if confidence < _LEAST_CHOOSING:
+        if confidence < _MIN_CHOOSING:
             doubtful += chosen_fields(fields, self._schema, text)
-        if doubtful or confidence < _LEAST_CONFIDENCE:
+        if doubtful or confidence < _MIN_CONFIDENCE:
             named = f": {', '.join(dict.fromkeys(doubtful))}" if doubtful else ""
             raise BadResponse(f"The offline model could not read {self.name} reliably from the text{named}.")
         return fields["value"] if self._is_wrapped else fields
@@ -678,5 +678,5 @@ def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # A value read with low confidence is correct if all of it is in the text; a choice can rely on confidence only.
-_LEAST_CONFIDENCE, _LEAST_CHOOSING = 0.05, 0.5
+_MIN_CONFIDENCE, _MIN_CHOOSING = 0.05, 0.5
 _KEYWORDS = {key: place for place, key in enumerate(("type", "description", "enum", "properties", "items", "required"))}

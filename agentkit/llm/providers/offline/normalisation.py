@@ -63,7 +63,7 @@ def _sentence(prompt: str, program: str, rest: str) -> str | None:
             return match.expand(sentence)
     syntax = _STRICT_SYNTAX if program in _WORDS_TOO else _SHELL_SYNTAX
     first, *others = rest.split(" ")
-    is_known = first in _PROGRAMS.get(program, "").split(" ") and len(others) < _MOST_WORDS and "?" not in rest
+    is_known = first in _PROGRAMS.get(program, "").split(" ") and len(others) < _MAX_WORDS and "?" not in rest
     is_known = is_known or (program in _PRINTING and _LITERAL.fullmatch(rest) is not None)
     if program in _PROGRAMS and (is_known or syntax.search(rest)):
         return _to_run(f"{program} {rest}".strip())
@@ -318,7 +318,7 @@ def _rows(table: str) -> dict[str, str]:
     return {row[0]: row[1] if len(row) > 1 else "" for row in rows}
 
 
-_MAX_CHARS, _MOST_WORDS = 1_000, 3
+_MAX_CHARS, _MAX_WORDS = 1_000, 3
 _VERBATIM = (Shape.QUOTE, Shape.URL, Shape.EMAIL, Shape.JSON, Shape.PATH)
 _WORD = re.compile(r"[\s,]*([^\W\d_]+(?:['\u2019][^\W\d_]+)*)")
 _TO_RUN = re.compile(r"\A(?:(?:please|can you|could you)\s+)*(?:run|execute)\s+(?=[a-z][\w.+-]*\b)", re.IGNORECASE)

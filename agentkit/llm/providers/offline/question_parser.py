@@ -29,7 +29,7 @@ from agentkit.llm.providers.offline.lexicon import (
     vocabulary,
     words,
 )
-from agentkit.tooling.output_types import closing
+from agentkit.tooling.output_types import closing_bracket
 
 
 class Shape(StrEnum):
@@ -231,7 +231,7 @@ def _json_at(text: str, start: int) -> Span | None:
     except (ValueError, RecursionError):
         if not _JSON_START.match(text, start):
             return None
-        closed = closing(text, start)
+        closed = closing_bracket(text, start)
         end = closed or len(text)
         return Span(Shape.JSON, text[start:end], start, end, sure=closed is not None)
     return Span(Shape.JSON, text[start:end], start, end)
@@ -268,8 +268,8 @@ def _is_part(text: str, start: int, found: str) -> bool:
     rest = text[start + len(found) :]
     return any(
         (
-            _OPERATOR_AT_END.search(text[max(start - _LONGEST_OPERATOR, 0) : start]),
-            _OPERATOR_AT_END.search(found[-_LONGEST_OPERATOR:]),
+            _OPERATOR_AT_END.search(text[max(start - _MAX_OPERATOR, 0) : start]),
+            _OPERATOR_AT_END.search(found[-_MAX_OPERATOR:]),
             _JOINED.match(rest),
             _NO_SUM.search(found),
         )
@@ -378,7 +378,7 @@ _OPERATION = re.compile(
     re.IGNORECASE,
 )
 _OPERATOR_AT_END = re.compile(rf"{_INFIX}\s*$", re.IGNORECASE)
-_LONGEST_OPERATOR = 40
+_MAX_OPERATOR = 40
 _JOINED = re.compile(r"[\w:@]|\.\d")
 _NO_SUM = re.compile(r"\d+\.\d+\.\d|\d[-/]\d+[-/]\d|(?<![\d.,])0\d")
 _AMBIGUOUS_SUM = re.compile(r"\d+(?:[-/\u2013]\d+)+")

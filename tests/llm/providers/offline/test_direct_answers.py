@@ -1,4 +1,4 @@
-"""Questions that the offline model answers without starting its engine."""
+"""Tests for questions that the offline model answers without starting its engine."""
 
 import json
 
@@ -120,14 +120,14 @@ CALLS = {
 
 @pytest.fixture
 def model():
-    """A model, whose engine must not be started."""
+    """A model whose engine must not be started."""
     model = OfflineModel()
     yield model
     assert model._worker is None
 
 
 def ask(model, text):
-    """The response to a text, with the tools that ship."""
+    """Return the response to a text, with the shipped tools."""
     return model.complete(Request([UserMessage(text)], tools=SPECS))
 
 
@@ -176,7 +176,7 @@ def test_unambiguous_question_needs_no_engine(model, question, call):
     ],
 )
 def test_several_requests_in_one_question(model, question, calls):
-    """Several sums or files, and two requests joined by `and`, are a call each."""
+    """Several sums or files, and two requests joined by `and`, become one call each."""
     made = [
         (call.name, next(iter(json.loads(call.arguments).values()), None)) for call in ask(model, question).tool_calls
     ]
@@ -202,7 +202,7 @@ def test_several_requests_in_one_question(model, question, calls):
         ("cách đây 2 tuần là ngày nào", "Saturday, 2026-11-14"),
     ],
 )
-def test_a_day_is_counted_from_the_current_date(model, question, day):
+def test_day_is_counted_from_the_current_date(model, question, day):
     """A day that is stated relative to today is counted from the date that the tool returns."""
     (made,) = ask(model, question).tool_calls
     today = ToolMessage(made.id, made.name, json.dumps({"date": "2026-11-28", "weekday": "Saturday"}))
@@ -210,7 +210,7 @@ def test_a_day_is_counted_from_the_current_date(model, question, day):
     assert model.complete(Request(asked, tools=SPECS)).text == day
 
 
-def test_no_day_is_counted_without_a_date(model):
+def test_day_is_not_counted_without_a_date(model):
     """A result without a date, and a day outside the calendar, are reported as such."""
     call = ToolCall("1", "get_current_datetime", "{}")
     for question, content in (
@@ -232,13 +232,13 @@ def test_no_day_is_counted_without_a_date(model):
         ("how many kg in 3 miles", "'miles' cannot be converted to 'kg', which measures something else."),
     ],
 )
-def test_an_impossible_conversion_is_refused_with_its_reason(model, question, reason):
+def test_impossible_conversion_is_rejected_with_its_reason(model, question, reason):
     """Units that are ambiguous or measure different things are not converted, nor sent to a search."""
     response = ask(model, question)
     assert (response.tool_calls, response.text) == ((), reason)
 
 
-def test_a_conversion_is_never_a_web_search(model):
+def test_conversion_is_not_sent_to_a_web_search(model):
     """Without a calculator, a quantity to convert is not sent to a web search."""
     specs = tuple(spec for spec in SPECS if spec.name in ("web_search", "wikipedia"))
     response = model.complete(Request([UserMessage("how many bytes are in 3 MB")], tools=specs))
@@ -260,7 +260,7 @@ def test_a_conversion_is_never_a_web_search(model):
     ],
 )
 def test_similar_questions_are_not_calculated(question):
-    """A question that only resembles a conversion, a day or a command is left to the engine or refused."""
+    """A question that only resembles a conversion, a day or a command is left to the engine or rejected."""
     asked = Question(spelled_out(times_apart(question)), orders=True)
     assert not asked.of(Shape.ORDER)
     assert not [
@@ -283,8 +283,8 @@ def test_similar_questions_are_not_calculated(question):
         "how to stop worrying",
     ],
 )
-def test_a_personal_question_is_not_searched_for(model, question):
-    """A personal question is never sent to a web search, nor is a search suggested."""
+def test_personal_question_is_not_searched_for(model, question):
+    """A personal question is not sent to a web search, and no search is suggested."""
     response = ask(model, question)
     assert response.tool_calls == ()
     assert "Did you mean" not in response.text
@@ -305,7 +305,7 @@ def test_a_personal_question_is_not_searched_for(model, question):
         ("ok", "All right."),
     ],
 )
-def test_small_talk_gets_one_line(model, text, start):
+def test_small_talk_is_answered_in_one_line(model, text, start):
     """A greeting, thanks and a farewell are answered in one line."""
     answer = ask(model, text).text
     assert answer.startswith(start)
@@ -314,7 +314,7 @@ def test_small_talk_gets_one_line(model, text, start):
 
 
 def report(model, question, call, result):
-    """The report of a result."""
+    """Return the report of a result."""
     messages = [
         UserMessage(question),
         AssistantMessage("", (call,)),
@@ -324,7 +324,7 @@ def report(model, question, call, result):
 
 
 def test_validity_is_reported_without_the_document(model):
-    """Whether JSON is valid is a yes or a reason."""
+    """The validity of JSON is reported as a yes or a reason."""
     call = ToolCall("1", "parse_json", '{"json_string": "[1, 2]"}')
     assert report(model, "is [1, 2] valid JSON?", call, {"success": True, "data": [1, 2]}) == "It is valid JSON."
     failed = {"success": False, "error": "Expecting ',' (line 1)"}
@@ -332,8 +332,8 @@ def test_validity_is_reported_without_the_document(model):
     assert report(model, "parse the JSON [1, 2]", call, {"success": True, "data": [1, 2]}) == "1, 2"
 
 
-def test_a_command_without_output_is_reported(model):
-    """A command that printed nothing is not reported by its own text; one that failed is reported with its code."""
+def test_command_without_output_is_reported(model):
+    """A command without output is reported with a sentence, and a failed one with its exit code."""
     call = ToolCall("1", "run_shell", '{"command": "touch x"}')
     result = {"command": "touch x", "output": "", "stdout": "", "stderr": "", "return_code": 0}
     assert report(model, "run touch x", call, result) == "run_shell printed nothing."
@@ -349,8 +349,8 @@ def test_a_command_without_output_is_reported(model):
         ("UTC", "UTC", "UTC"),
     ],
 )
-def test_a_time_names_its_place(model, zone, asked, place):
-    """The time of another place is reported with the place as the question names it."""
+def test_time_names_its_place(model, zone, asked, place):
+    """The time of another place is reported with the place as it is named in the question."""
     call = ToolCall("1", "get_current_datetime", json.dumps({"timezone": zone}))
     result = {"time": "10:54", "date": "2026-11-27", "timezone": zone}
     assert report(model, f"what time is it in {asked}?", call, result) == f"time: 10:54 in {place}"
@@ -366,8 +366,8 @@ def test_a_time_names_its_place(model, zone, asked, place):
         ({"max_tokens": 0}, "max_tokens= takes a whole number"),
     ],
 )
-def test_settings_with_wrong_values_are_refused(model, settings, words):
-    """A setting that has no effect is still refused if its value is wrong; a valid one is ignored."""
+def test_settings_with_invalid_values_are_rejected(model, settings, words):
+    """An ignored setting is rejected if its value is invalid."""
     with pytest.raises(ConfigError, match=words):
         model.complete(Request([UserMessage("2+2")], tools=SPECS, settings=settings))
     valid = {"temperature": 0.2, "reasoning_effort": "high", "max_tokens": 100, "seed": 1}
