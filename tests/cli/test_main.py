@@ -1,5 +1,6 @@
 """Tests for the `agentkit` command: questions and commands, output streams, and exit codes."""
 
+import inspect
 import signal
 import time
 from importlib.metadata import entry_points
@@ -91,6 +92,22 @@ def _options(command, path=()):
             yield path, option
     for name in command.list_commands(None) if isinstance(command, click.Group) else ():
         yield from _options(command.get_command(None, name), (*path, name))
+
+
+def _commands(name, command):
+    yield name, command
+    for inner, each in getattr(command, "commands", {}).items():
+        yield from _commands(f"{name} {inner}", each)
+
+
+def test_options_of_each_command_are_parameters_of_its_function():
+    """The function of every command accepts the options and arguments that click passes to it."""
+    for top in COMMANDS:
+        for name, command in _commands(top, cli.get_command(None, top)):
+            accepted = inspect.signature(inspect.unwrap(command.callback)).parameters
+            passed = {each.name for each in command.params if each.expose_value}
+            has_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in accepted.values())
+            assert has_any or passed <= {*accepted}, (name, passed - {*accepted})
 
 
 def test_list_of_commands_has_the_help_texts():
