@@ -17,6 +17,7 @@ from agentkit.cli.options import CODE
 from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, NoProvider, UnknownTool
 from agentkit.event_rendering import suggestion
+from agentkit.messages import REASONING_EFFORTS
 from agentkit.settings import environment, settings_file, state_folder
 from agentkit.suggestions import closest
 from agentkit.text_encoding import split_lines
@@ -47,7 +48,7 @@ _NUMERIC = frozenset(_NUMBERS.split())
 _OF_MODELS = _NUMERIC | frozenset(_OTHERS.split())
 """Options of models that providers and local servers document."""
 
-_NEAR = 0.8
+_NEAR, _NEAR_EFFORT = 0.8, 0.7
 LIMIT_NAMES = ("iterations", *(each.name for each in fields(Limits)))
 """The names of the limits of a run."""
 
@@ -112,8 +113,12 @@ def _options(value: object) -> dict[str, Any]:
 def checked_options(given: dict[str, Any]) -> dict[str, Any]:
     """The options of a model, of which names that are not known are sent to it unchanged.
 
-    Raises ConfigError for a name that is nearly that of a known option, and for a text in the place of a number.
+    Raises ConfigError for a name that is nearly that of a known option, for a text in the place of a number, and for a
+    misspelt reasoning effort.
     """
+    effort = str(given.get("reasoning_effort") or REASONING_EFFORTS[0])
+    if effort not in REASONING_EFFORTS and (near := closest(effort.lower(), REASONING_EFFORTS, _NEAR_EFFORT)):
+        raise ConfigError(f"No reasoning effort is named {effort!r:.80}. Did you mean {near!r}?")
     for name, value in given.items():
         if name not in _OF_MODELS and (near := closest(name.lower(), _OF_MODELS, _NEAR)):
             raise ConfigError(f"No option of a model is named {name!r:.80}. Did you mean {near!r}?")
@@ -652,7 +657,7 @@ def _check_model(model: str, base_url: str | None) -> None:
 
     name, has_server = model.removesuffix(":"), bool(base_url or environment().get("OPENAI_BASE_URL"))
     if (model in PROVIDERS and model != "offline" and not has_server) or name in installed("providers"):
-        raise ConfigError(f"The model name {model!r} lacks the model: {name} is a provider. Write {name}:MODEL.")
+        raise ConfigError(f"{model!r} is a provider, not a model. Use -m {name}:MODEL")
 
 
 def _plugin_client(model: str) -> LLM | None:

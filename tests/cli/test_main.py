@@ -140,7 +140,7 @@ def test_lists_of_commands_have_complete_lines(group, capsys):
         (["tools", "lisst"], "No such command 'lisst'"),
         (["mcp", "nosuch"], "agentkit mcp has: login, logout, serve, tools."),
         (["--nonsense", "x"], "No such option"),
-        (["--modle", "x"], ".\nDid you mean --model or --offline?"),
+        (["--modle", "x"], ".\nDid you mean --model?"),
         (["tools", "run", "calculator", "2+2", "3"], "calculator takes expression; '3' is unexpected."),
         (["tools", "run", "calculator", "expression=1", "expression=2"], "'expression' is given twice"),
         (
@@ -170,7 +170,7 @@ def test_usage_error_exits_with_2(arguments, said, capsys):
         (["--offline", "-m", "gpt-5.4-mini", "x"], "Use --offline or --model, not both"),
         (["--no-tools", "-t", "calculator", "x"], "Use --tools or --no-tools, not both"),
         (["-m", "ollama:", "x"], "ollama needs a model's name"),
-        (["-m", "anthropic", "x"], "anthropic is a provider.\nWrite anthropic:MODEL."),
+        (["-m", "anthropic", "x"], "'anthropic' is a provider, not a model.\nUse -m anthropic:MODEL"),
         (["ask", ""], "The question is missing"),
         (["  \t\n "], "The question is missing"),
     ],
