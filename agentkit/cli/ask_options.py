@@ -24,6 +24,7 @@ from agentkit.cli.options import (
     FILE,
     PLACE,
     WholeNumber,
+    checked_options,
     limits_option,
     safety_levels,
     session_names,
@@ -31,7 +32,6 @@ from agentkit.cli.options import (
 )
 from agentkit.cli.settings import (
     Settings,
-    checked_options,
     load_settings,
     option_value,
     parse_limit,
