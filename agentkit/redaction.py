@@ -76,39 +76,41 @@ _SURELY_KEY = re.compile(
 _MAX_GLUED, _MIN_GLUED = 24, 20
 """Maximum length of a word before a key, and minimum length of the key in that case."""
 
-_LONG_WORD = re.compile(r"(?<![\w~.+/=$,-])[\w~.+/=$,-]{15}")
-"""A run of characters that every key contains; text without one is not searched for keys."""
+_KEY_CHARS = "_~.+/=$,-"
+_KINDS_OF_CHARS = bytes(ord("x" if chr(code).isalnum() or chr(code) in _KEY_CHARS else " ") for code in range(128)) + (
+    b" " * 128
+)
+_LONG_WORD = b"x" * 15
+"""A run of letters, digits and `_KEY_CHARS`, such as every key contains; only these runs are searched for needles."""
 
 _IN_WORD = re.compile(r"[\w-]+")
 _DIGIT_BY_LETTER = re.compile(r"[A-Za-z]\d|\d[A-Za-z]")
 
-_SHAPES: tuple[tuple[str, str, str], ...] = (
-    (":AA", r"(?:(?<![\w:/-])|(?<=\\[nrt]))\d{8,10}:AA[A-Za-z0-9_-]{33}(?![\w-])", "Telegram token"),
+_SHAPES: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    ((":AA",), r"(?:(?<![\w:/-])|(?<=\\[nrt]))\d{8,10}:AA[A-Za-z0-9_-]{33}(?![\w-])", "Telegram token"),
     (
-        "sig=",
+        ("sig=",),
         r"(?P<before>(?<![A-Za-z0-9])sig=)(?:[A-Za-z0-9+/]|%2[BbFf]){43}(?:%3[Dd]|=)",
         "signature of a shared address",
     ),
     (
-        "PRIVATE KEY",
+        ("PRIVATE KEY",),
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
         r"(?:[^-]|-(?!----)){0,20000}+(?:-----END [A-Z0-9 ]{0,60}-----)?",
         "private key",
     ),
-    ("://", r"(?P<before>://)[^\s/:@'\"]{0,100}+:[^\s/@'\"]{1,200}+(?=@)", "name and password"),
+    (("://",), r"(?P<before>://)[^\s/:@'\"]{0,100}+:[^\s/@'\"]{1,200}+(?=@)", "name and password"),
 )
 _BEARER = rf"(?P<before>[Bb](?i:earer) ){_mixed_pattern('A-Za-z0-9._~+/-')}=*"
 _ASSIGNED = r"""(?x) (?P<before> [AaPpSs] (?=[PpCcUuAaEe][IiCcTtSs]) (?<![A-Za-z0-9][aps]) (?<![A-Z0-9][APS])
     (?i: pi[_-]?key | ccess[_-]?(?:key|token) | uth[_-]?token | assw(?:or)?d | ecret(?:[_-]?key)? )
     ["']?\s{0,3}[=:]\s{0,3}["']?)
     (?=[A-Za-z+/_=-]{0,200}+\d)(?=[0-9+/_=-]{0,200}+[A-Za-z]) [A-Za-z0-9+/_=-]{20,4096}+ (?![(\[]|\.[A-Za-z_])"""
-_SHAPES_OF_ANY_CASE: tuple[tuple[str, str, str], ...] = (
-    ("bearer ", _BEARER, "token"),
-    ("key", _ASSIGNED, "secret"),
-    ("secret", _ASSIGNED, "secret"),
-    ("token", _ASSIGNED, "secret"),
-    ("passw", _ASSIGNED, "secret"),
+_SHAPES_OF_ANY_CASE: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (("bearer ",), _BEARER, "token"),
+    (("key", "secret", "token", "passw"), _ASSIGNED, "secret"),
 )
+"""Formats whose value is a long word."""
 
 
 _NAMES = (
@@ -142,8 +144,11 @@ _NAMED = (
     ),
     (":", r"""(?i)(?P<before>(?P<name>\bcookie): {0,3})(?P<value>[\w-]{1,80}+=[^\r\n"'`\\]{1,4000})(?P<after>)"""),
 )
-_NAMED_PREFILTER = rf"""(?:{_NAMES})\d{{0,4}}(?:\\{{0,7}}["']\s{{0,3}}:\s{{0,3}}\\{{0,7}}["'\[]|[=:])"""
+_NAMED_PREFILTER = re.compile(rf"""(?:{_NAMES})\d{{0,4}}(?:\\{{0,7}}["']\s{{0,3}}:\s{{0,3}}\\{{0,7}}["'\[]|[=:])""")
 """Prefilter in lower case for the patterns above and for a list after a name."""
+
+_MAX_BEFORE_NEEDLE, _WINDOW_CHARS = 16, 120
+"""The part of the text around a needle that is searched; a match takes at most 60 characters."""
 
 _PLACEHOLDER = r"(?s)[$%<{].*|[A-Za-z_]+(?:\.[A-Za-z_]+)+"
 """A placeholder, or a dotted name in a program."""
@@ -306,18 +311,34 @@ def _redact_text(text: str, secrets: Sequence[str]) -> str:
             text = text.replace(secret, f"{MARK}value of a secret variable]")
     if len(text) < _MIN_CHARS:
         return text
-    for needle, shape, kind in key_formats() if _LONG_WORD.search(text) else ():
-        if needle in text:
-            text = _compile(shape, kind)[0].sub(partial(_without_key, needle, kind), text)
-    text = _without_shapes(text, text, _SHAPES)
-    return _without_shapes(text, text.lower(), _SHAPES_OF_ANY_CASE)
+    words = "\n".join(_long_words(text))
+    if words:
+        for needle, shape, kind in key_formats():
+            if needle in words:
+                text = _compile(shape, kind)[0].sub(partial(_without_key, needle, kind), text)
+        text = _without_shapes(text, text.lower(), _SHAPES_OF_ANY_CASE)
+    return _without_shapes(text, text, _SHAPES)
 
 
-def _without_shapes(text: str, searched: str, shapes: Iterable[tuple[str, str, str]]) -> str:
-    for needle, shape, kind in shapes:
-        if needle in searched:
-            pattern, replacement = _compile(shape, kind)
-            text = pattern.sub(replacement, text)
+def _long_words(text: str) -> list[str]:
+    """Runs of at least 15 characters of keys. Scanning bytes takes a tenth of the time of a regular expression."""
+    kinds = text.encode("ascii", "replace").translate(_KINDS_OF_CHARS)  # one byte for each character of the text
+    words, start = list[str](), kinds.find(_LONG_WORD)
+    while start >= 0:
+        end = kinds.find(b" ", start)
+        end = end if end >= 0 else len(text)
+        words.append(text[start:end])
+        start = kinds.find(_LONG_WORD, end)
+    return words
+
+
+def _without_shapes(text: str, searched: str, shapes: Iterable[tuple[tuple[str, ...], str, str]]) -> str:
+    for needles, shape, kind in shapes:
+        for needle in needles:
+            if needle in searched:
+                pattern, replacement = _compile(shape, kind)
+                text = pattern.sub(replacement, text)
+                break
     return text
 
 
@@ -351,9 +372,12 @@ def _redact_stored(text: str, secrets: Sequence[str]) -> str:
 def may_name_secret(text: str) -> bool:
     """Whether a text can contain the name of a secret with its value. False positives are rare and harmless."""
     lowered = text.lower()
-    for needle in _NEEDLES:  # a loop, because a generator takes five times as long, and every stored text comes here
-        if needle in lowered:
-            return re.search(_NAMED_PREFILTER, lowered) is not None
+    for needle in _NEEDLES:  # finding words first takes a fifth of the time of one search of the whole text
+        at = lowered.find(needle)
+        while at >= 0:
+            if _NAMED_PREFILTER.search(lowered, max(at - _MAX_BEFORE_NEEDLE, 0), at + _WINDOW_CHARS):
+                return True
+            at = lowered.find(needle, at + _WINDOW_CHARS // 2)
     return False
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TextIO
+    from typing import Any, TextIO
 
 DEFAULT_MODEL = "gpt-5.4-mini"
 """Model used by default. `AGENTKIT_MODEL` or `OPENAI_MODEL` override it."""
@@ -47,7 +47,7 @@ _MIN_SECRET_CHARS = 8
 
 def environment() -> Mapping[str, str]:
     """The current environment with whitespace stripped from values; empty variables are omitted."""
-    return {name: value.strip() for name, value in os.environ.items() if value.strip()}
+    return _LATEST.read()[0]
 
 
 def sandbox_backend() -> str:
@@ -69,7 +69,8 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 def empty_variables() -> tuple[str, ...]:
     """The names of agentkit's variables that are set but empty and therefore ignored, in alphabetical order."""
-    return tuple(sorted(name for name, value in os.environ.items() if name.startswith(_PREFIXES) and not value.strip()))
+    filled = environment()
+    return tuple(sorted(name for name in os.environ if name.startswith(_PREFIXES) and name not in filled))
 
 
 def secret_values(variables: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -80,27 +81,28 @@ def secret_values(variables: Mapping[str, str] | None = None) -> tuple[str, ...]
     """
     if variables is not None:
         return _secret_values(tuple(variables.items()))
-    # The raw data of os.environ is used: decoding every variable each time costs a tenth of a millisecond.
-    return _LATEST.values_of(vars(os.environ).get("_data", os.environ))
+    return _LATEST.read()[1]
 
 
-class _LatestSecrets:
-    """The secrets of the environment as it was at the latest call: comparing it takes a tenth of a cache's hashing."""
+class _LatestEnvironment:
+    """The environment at the latest call. Comparing its raw data is far cheaper than decoding every variable again."""
 
     def __init__(self) -> None:
-        self._known: tuple[Mapping[str | bytes, str | bytes], tuple[str, ...]] = ({}, ())
+        self._known: tuple[Mapping[Any, Any], Mapping[str, str], tuple[str, ...]] = ({}, {}, ())
 
-    def values_of(self, variables: Mapping[str | bytes, str | bytes]) -> tuple[str, ...]:
-        """The secrets among these variables."""
-        known, values = self._known
-        if known != variables:
-            known = dict(variables)
-            values = _secret_values(tuple(known.items()))
-            self._known = known, values
-        return values
+    def read(self) -> tuple[Mapping[str, str], tuple[str, ...]]:
+        """The variables, stripped and without empty ones, and the secret values among them."""
+        raw = vars(os.environ).get("_data", os.environ)
+        known, stripped, secrets = self._known
+        if known != raw:
+            variables = dict(os.environ)
+            stripped = {name: value.strip() for name, value in variables.items() if value.strip()}
+            secrets = _secret_values(tuple(variables.items()))
+            self._known = dict(raw), stripped, secrets
+        return stripped, secrets
 
 
-_LATEST = _LatestSecrets()
+_LATEST = _LatestEnvironment()
 
 
 @lru_cache(4)

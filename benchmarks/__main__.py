@@ -1,9 +1,9 @@
-"""What does agentkit cost next to the wire, and next to its peers?
+"""Command that compares agentkit with the openai client and other agent libraries.
 
     python -m benchmarks [--scenarios NAME ...] [--peers [NAME ...]] [--quick] [--json FILE] [--markdown [PAGE]]
 
-Compares with the raw `openai` client and a loop written by hand, in the same run, in turns, against a server of its
-own on the other core. Peers must have been installed: `python -m benchmarks.peers make`.
+The reference is the plain `openai` client with a handwritten loop. All libraries are measured in the same run, in
+turns, against a local server on another core. Install the peers first: `python -m benchmarks.peers make`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PROFILED = ("chat", "loop", "stream", "history", "concurrent", "schema")
 
 
 def main() -> None:
-    """Measure as the arguments say."""
+    """Run the benchmarks that the arguments select."""
     wishes = parsed(sys.argv[1:])
     report: Report = {"machine": machine(), "scenarios": {}, "own": {}, "versions": {}, "sizes": {}, "profiles": {}}
     for part, name, value in measured(wishes):
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
-    """The wishes; `scenarios` and `libraries` are the names of those that are wanted."""
+    """Parse the arguments; `scenarios` and `libraries` become the selected names."""
     parser = argparse.ArgumentParser(
         "python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -71,7 +71,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def chosen(wishes: argparse.Namespace) -> list[str]:
-    """The names of the scenarios that are wanted."""
+    """The names of the selected scenarios."""
     alone = [name for name in ("soak", "growth", "overheads") if getattr(wishes, name)]
     if alone:
         return alone
@@ -81,14 +81,14 @@ def chosen(wishes: argparse.Namespace) -> list[str]:
 
 
 def is_wanted(library: Library, wishes: argparse.Namespace) -> bool:
-    """Whether a library takes part."""
+    """Whether a library is selected."""
     if library.kind == "peer":
         return wishes.peers is not None and (not wishes.peers or library.name in wishes.peers)
     return library.kind == "own" or library.name == "openai" or not wishes.no_floors
 
 
 def measured(wishes: argparse.Namespace) -> Iterator[tuple[str, str, Any]]:
-    """Measure one thing after the other, and yield the part of the report, the name and the figures of each."""
+    """Run the measurements in turn, and yield the part of the report, the name and the figures of each."""
     pythons = peers.pythons(wishes.libraries)
     for name in sorted(set(wishes.libraries) - set(pythons)):
         print(f"{name} is not installed: python -m benchmarks.peers make {name}", flush=True)
@@ -113,7 +113,7 @@ def measured(wishes: argparse.Namespace) -> Iterator[tuple[str, str, Any]]:
 
 
 def found_versions(pythons: dict[str, Path]) -> dict[str, str]:
-    """The versions of the libraries that take part."""
+    """The versions of the selected libraries."""
     found = {}
     for library in LIBRARIES:
         if library.name in pythons and (library.kind == "peer" or library.name in {"openai", "httpx2", "agentkit"}):
@@ -123,7 +123,7 @@ def found_versions(pythons: dict[str, Path]) -> dict[str, str]:
 
 
 def profiled(bench: Bench, scenario: Scenario) -> tuple[str, str, Any]:
-    """Where agentkit's time goes in a scenario."""
+    """Profile agentkit in a scenario, by package."""
     agentkit = next(library for library in LIBRARIES if library.kind == "own")
     shares = bench.profile(scenario, agentkit).get("profile", [])
     print(f"{scenario.name}: {', '.join(f'{where} {share:.0%}' for where, share in shares)}", flush=True)
@@ -131,7 +131,7 @@ def profiled(bench: Bench, scenario: Scenario) -> tuple[str, str, Any]:
 
 
 def tell(scenario: Scenario, outcomes: Sequence[Outcome]) -> None:
-    """Print what came of a scenario."""
+    """Print the results of a scenario."""
     reference = next((each for each in outcomes if each.library.name == scenario.reference), None)
     aims = f" (must {scenario.must}, want {scenario.want})" if scenario.must else ""
     print(f"\n{scenario.name}: {scenario.title}{aims}")

@@ -1,4 +1,4 @@
-"""What is measured, and who? One row a scenario, one row a library."""
+"""The scenarios and the libraries of the benchmarks."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Library:
-    """Who is measured: `kind` is `floor`, `own` or `peer`; `adapter` is its module below `benchmarks/workers`."""
+    """A measured library: `kind` is `floor`, `own` or `peer`; `adapter` is its module in `benchmarks/workers`."""
 
     name: str
     kind: str
     adapter: str
     module: str = ""
-    """What a program imports that only wants to name the package."""
+    """The import statement for the package."""
     program: str = ""
-    """What a program imports in order to run an agent against an OpenAI-compatible server."""
+    """The imports of a program that runs an agent with an OpenAI-compatible server."""
     requires: tuple[str, ...] = ()
-    """What is installed into the virtual environment of a peer."""
+    """The requirements that are installed in the virtual environment of a peer."""
     distribution: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class Scenario:
-    """What is measured. `does` is one of the tasks of a worker, or a kind of fresh process.
+    """A measurement. `does` is a task of a worker, or a kind of new process.
 
-    A run's time is divided by `per`. Of `times` runs in a round the median counts, and of `rounds` rounds the median
-    and quartiles. `requests` are those that one run must send to the server, so that nobody can be quick by doing less.
+    The time of a run is divided by `per`. A round reports the median of `times` runs; the report has the median and
+    quartiles of `rounds` rounds. A run must send at least `requests` requests to the server, so that no library is
+    faster by doing less.
     """
 
     name: str
@@ -49,18 +50,18 @@ class Scenario:
     quick: bool = False
     value: str | int | None = None
     messages: int = 0
-    """How many messages the longest request must have at least."""
+    """The minimum number of messages in the longest request."""
     kinds: tuple[str, ...] = ("floor", "own", "peer")
-    """Which kinds of libraries have such a thing at all."""
+    """The kinds of libraries that support the scenario."""
 
     @property
     def is_fresh(self) -> bool:
-        """Whether each run is a process of its own."""
+        """Whether each run is a new process."""
         return self.does in {"import", "program", "first"}
 
     @property
     def is_counted(self) -> bool:
-        """Whether the server counts the figure, and not the worker."""
+        """Whether the server measures the figure instead of the worker."""
         return self.metric in {"sent_bytes", "rewritten"}
 
 

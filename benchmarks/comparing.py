@@ -1,4 +1,4 @@
-"""How are libraries compared? Each in its own process, in turns, a little of each in every round."""
+"""Comparison of libraries: each in its own process, measured in turns, with a part of the runs in every round."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WARMING = 2
 
 @dataclass
 class Outcome:
-    """What a library did in a scenario: a figure a round, or why there is none."""
+    """The result of a library in a scenario: one figure per round, or the reason why it has none."""
 
     library: Library
     rounds: list[float] = field(default_factory=list)
@@ -34,7 +34,7 @@ class Outcome:
 
     @property
     def spread(self) -> Spread | None:
-        """The median and the quartiles of what was measured."""
+        """The median and the quartiles of the figures."""
         return Spread.of(self.rounds) if self.rounds else None
 
     def against(self, reference: Outcome | None) -> Spread | None:
@@ -42,13 +42,13 @@ class Outcome:
         return ratios(self.rounds, reference.rounds) if reference and self.rounds else None
 
     def cpu_against(self, reference: Outcome | None) -> Spread | None:
-        """The ratio to the reference in processor time."""
+        """The ratio to the reference in CPU time."""
         return ratios(self.cpu, reference.cpu) if reference and self.cpu else None
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What is needed to measure: the server, and the interpreter of each library."""
+    """The server, and the interpreter of each library."""
 
     server: Server
     pythons: Mapping[str, Path]
@@ -56,7 +56,7 @@ class Bench:
     most_rounds: int = 1_000
 
     def compare(self, scenario: Scenario, libraries: Sequence[Library]) -> list[Outcome]:
-        """Measure a scenario with each library, in turns that begin with another one each round."""
+        """Measure a scenario with each library, in turns; each round starts with another library."""
         outcomes = [Outcome(library) for library in libraries if self._takes_part(library, scenario)]
         contestant = self._fresh if scenario.is_fresh else self._lasting
         running = [contestant(scenario, outcome) for outcome in outcomes]
@@ -74,7 +74,7 @@ class Bench:
         return library.name in self.pythons and library.kind in scenario.kinds and is_importable
 
     def profile(self, scenario: Scenario, library: Library) -> dict[str, Any]:
-        """Which packages the time of a scenario goes to."""
+        """Profile a scenario by package."""
         with Lasting(self, scenario, Outcome(library)) as contest:
             return contest.worker.do(contest.task(max(scenario.times, 5)) | {"profile": True})
 
@@ -94,7 +94,7 @@ class Bench:
 
 
 class Lasting:
-    """A library whose process stays for all rounds of a scenario, and is warm."""
+    """A library whose process runs, warmed up, for all rounds of a scenario."""
 
     def __init__(self, bench: Bench, scenario: Scenario, outcome: Outcome) -> None:
         self._bench, self._scenario, self._outcome = bench, scenario, outcome
@@ -111,7 +111,7 @@ class Lasting:
         self.close()
 
     def task(self, times: int) -> dict[str, Any]:
-        """What the worker is asked for."""
+        """The request to the worker."""
         scenario = self._scenario
         return {"does": scenario.does, "times": times, "inner": scenario.inner, **self._bench.urls(scenario)}
 
@@ -140,7 +140,7 @@ class Lasting:
 
 
 def why_not(told: Mapping[str, Any], tally: Mapping[str, Any], scenario: Scenario, runs: int) -> str:
-    """Why what a worker did does not count, if it does not: it failed, or it did less than was asked for."""
+    """The reason why a result is invalid: the worker failed, or it did less than required. None if it is valid."""
     if "missing" in told or "error" in told:
         return str(told.get("missing") or told["error"])
     if tally["refusals"]:
@@ -156,7 +156,7 @@ def why_not(told: Mapping[str, Any], tally: Mapping[str, Any], scenario: Scenari
 
 
 class Fresh:
-    """A library that is measured from the start of a process; the first process only fills the caches of the disk."""
+    """A library that is measured with new processes; the first one only warms the disk cache."""
 
     def __init__(self, bench: Bench, scenario: Scenario, outcome: Outcome) -> None:
         self._bench, self._scenario, self._outcome = bench, scenario, outcome
@@ -165,7 +165,7 @@ class Fresh:
         outcome.cpu.clear()
 
     def go(self) -> None:
-        """Start a process, and wait for what it says."""
+        """Start a process, and wait for its output."""
         command = self._command()
         if self._outcome.refusal:
             return
@@ -187,7 +187,7 @@ class Fresh:
             self._outcome.cpu.append(cpu_ns)
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: each process has ended already."""
 
     def _command(self) -> list[str | Path]:
         library, does = self._outcome.library, self._scenario.does

@@ -1,4 +1,4 @@
-"""How are figures told? As JSON that can be added to, and as the Markdown tables of docs/benchmarks.md."""
+"""Reports: JSON files that are updated scenario by scenario, and the Markdown tables of docs/benchmarks.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Report = dict[str, Any]
 
 
 def told(scenario: Scenario, outcomes: Sequence[Outcome]) -> Report:
-    """What came of a scenario, as JSON."""
+    """The results of a scenario, JSON-serialisable."""
     reference = next((each for each in outcomes if each.library.name == scenario.reference), None)
     return {outcome.library.name: _figures(outcome, reference) for outcome in outcomes}
 
@@ -35,7 +35,7 @@ def _figures(outcome: Outcome, reference: Outcome | None) -> Report:
 
 
 def merge(path: Path, news: Report) -> Report:
-    """Add to what a file holds, scenario by scenario, and return all of it."""
+    """Update a file scenario by scenario, and return its contents."""
     report: Report = json.loads(path.read_text("utf-8")) if path.exists() else {}
     for key, value in news.items():
         report[key] = {**report.get(key, {}), **value}
@@ -44,7 +44,7 @@ def merge(path: Path, news: Report) -> Report:
 
 
 def place(page: Path, lines: Iterable[str]) -> None:
-    """Put lines between the marks of a page; a page without marks holds nothing but them."""
+    """Replace the lines between the marks of a page; a page without marks is replaced completely."""
     text = page.read_text("utf-8") if page.exists() else f"{BEGIN}\n{END}\n"
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
@@ -52,7 +52,7 @@ def place(page: Path, lines: Iterable[str]) -> None:
 
 
 def markdown(report: Report) -> Iterator[str]:
-    """Everything that was measured, as tables."""
+    """Render all measurements as tables."""
     yield from _machine(report.get("machine", {}), report.get("versions", {}))
     measured = {scenario: report["scenarios"][scenario.name] for scenario in SCENARIOS if _is_in(report, scenario)}
     if measured:
@@ -143,7 +143,7 @@ def _costs(measured: Mapping[Scenario, Report]) -> Iterator[str]:
 
 
 def _growth(scenarios: Mapping[str, Report]) -> Iterator[str]:
-    """How the cost grows with what went before."""
+    """The growth of the cost with the length of the conversation."""
     pairs = (("long-loop", "loop"), ("history", "history-200"))
     rows = {
         library.name: [_quotient(scenarios, library.name, *pair) for pair in pairs]
@@ -166,7 +166,7 @@ def _quotient(scenarios: Mapping[str, Report], name: str, one: str, other: str) 
 
 
 def _better(measured: Mapping[Scenario, Report]) -> Iterator[str]:
-    """Where a peer is better than agentkit."""
+    """The measurements in which a peer is better than agentkit."""
     peers = {library.name for library in LIBRARIES if library.kind == "peer"}
     if not any(peers.intersection(by_name) for by_name in measured.values()):
         return
@@ -187,7 +187,7 @@ def _better(measured: Mapping[Scenario, Report]) -> Iterator[str]:
 
 
 def _refusals(measured: Mapping[Scenario, Report]) -> Iterator[str]:
-    """What is not in the tables, and why."""
+    """The missing measurements, with the reasons."""
     lines = [
         f"- {name}, {scenario.title}: {' '.join(figures['refusal'].split())[:200]}."
         for scenario, by_name in measured.items()

@@ -1,7 +1,8 @@
 """Mutation testing: changes one thing in each of a sample of functions, and prints the changes that no test notices.
 
 Every mutant is run in a copy of the tree against the tests of its mirror folder, the tests that have the module's name
-first. `make mutation MUTATION="--functions 100 --seed 7"` takes a sample of 100 functions.
+first. `make mutation MUTATION="--functions 100 --seed 7"` takes a sample of 100 functions. With `--record FILE` each
+outcome is written to a file, and a run that was stopped continues where it was.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import ast
 import copy
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -66,28 +68,46 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--functions", type=int, default=100, help="size of the sample")
     parser.add_argument("--seed", type=int, default=7, help="seed of the sample")
-    parser.add_argument("--only", default="", help="only modules whose path contains this text")
+    parser.add_argument("--only", default="", help="only functions whose path:name contains this text")
     parser.add_argument("--slice", default="1/1", help="2/5 runs the second fifth of the sample")
-    parser.add_argument("--seconds", type=float, default=600, help="time limit of the tests of one mutant")
+    parser.add_argument("--seconds", type=int, default=120, help="time limit of a test that is not slow")
+    parser.add_argument("--quick", action="store_true", help="leave out the slow tests")
+    parser.add_argument("--record", type=Path, help="a file of outcomes: read first, and extended after each mutant")
     parser.add_argument("--demand", type=float, default=0.95, help="the least share of killed mutants")
     options = parser.parse_args()
-    mutants = sample(options.functions, options.seed, options.only)
     part, parts = map(int, options.slice.split("/"))
+    mutants = sample(options.functions, options.seed, options.only)[part - 1 :: parts]
+    known = options.record.read_text("utf-8").splitlines() if options.record and options.record.exists() else []
+    survivors = []
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
         tree = copied_tree(Path(folder))
-        survivors = [mutant for mutant in mutants[part - 1 :: parts] if survives(mutant, tree, options.seconds)]
-    tried = len(mutants[part - 1 :: parts])
-    print(f"{tried - len(survivors)} of {tried} mutants killed", *survivors, sep="\n")
-    sys.exit(tried - len(survivors) < options.demand * tried)
+        for mutant in mutants:
+            line = next((line for line in known if f" {mutant}" in line), "")
+            if not line:
+                line = f"{outcome(mutant, tree, options.seconds, is_quick=options.quick)} {mutant}"
+                print(line, flush=True)
+                if options.record:
+                    with options.record.open("a", encoding="utf-8") as record:
+                        record.write(line + "\n")
+            if line.startswith("SURVIVED"):
+                survivors.append(mutant)
+    killed = len(mutants) - len(survivors)
+    print(f"{killed} of {len(mutants)} mutants killed", *survivors, sep="\n")
+    sys.exit(killed < options.demand * len(mutants))
 
 
 def sample(size: int, seed: int, only: str) -> list[Mutant]:
     """One mutant each of so many functions, chosen by the seed."""
     chance = random.Random(seed)
     paths = [path.relative_to(ROOT) for path in sorted((ROOT / "agentkit").rglob("*.py"))]
-    chosen = [path for path in paths if only in path.as_posix() and not path.as_posix().startswith(UNTESTABLE)]
+    chosen = [path for path in paths if not path.as_posix().startswith(UNTESTABLE)]
     trees = {path: ast.parse((ROOT / path).read_text("utf-8")) for path in chosen}
-    places = [(path, number) for path, tree in trees.items() for number, _ in enumerate(functions(tree))]
+    places = [
+        (path, number)
+        for path, tree in trees.items()
+        for number, function in enumerate(functions(tree))
+        if only in f"{path.as_posix()}:{function.name}"
+    ]
     chance.shuffle(places)
     found = (mutant for path, number in places if (mutant := mutant_of(path, trees[path], number, chance)))
     return [mutant for mutant, _ in zip(found, range(size), strict=False)]
@@ -115,9 +135,13 @@ def mutant_of(path: Path, tree: ast.Module, number: int, chance: random.Random) 
 def changes_of(function: Function) -> Iterator[tuple[int, str, Callable[[], None]]]:
     """The changes of a function: each its line, its words, and the function that makes it."""
     body = function.body[ast.get_docstring(function) is not None :]
+    unevaluated = {
+        part for node in ast.walk(function) if isinstance(node, ast.AnnAssign) for part in ast.walk(node.annotation)
+    }
     for statement in body:
         for node in ast.walk(statement):
-            yield from changes_of_node(node)
+            if node not in unevaluated:
+                yield from changes_of_node(node)
     for block in blocks_of(function):
         for index, statement in enumerate(block):
             if isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr | ast.Raise) and not is_docstring(statement):
@@ -180,48 +204,59 @@ def copied_tree(folder: Path) -> Path:
     return folder
 
 
-def survives(mutant: Mutant, tree: Path, seconds: float) -> bool:
-    """Whether all tests of the mirror folder pass with the changed module."""
+def outcome(mutant: Mutant, tree: Path, seconds: int, *, is_quick: bool) -> str:
+    """How the tests of the mirror folder notice the changed module, or SURVIVED."""
     target = tree / mutant.path
     original = target.read_text("utf-8")
     target.write_text(mutant.source, "utf-8")
     try:
-        outcome = next(
-            (found for tests in test_runs(mutant.path) if (found := notice(tests, tree, seconds))), "SURVIVED"
-        )
+        runs = list(test_runs(mutant.path, tree, seconds))[: -1 if is_quick else None]
+        return next((found for arguments in runs if (found := notice(arguments, tree))), "SURVIVED")
     finally:
         target.write_text(original, "utf-8")
-    print(outcome, mutant, flush=True)
-    return outcome == "SURVIVED"
 
 
-def test_runs(path: Path) -> Iterator[list[str]]:
-    """The arguments of the test runs that may notice a change: the module's own tests, its folder, the slow tests."""
+def test_runs(path: Path, tree: Path, seconds: int) -> Iterator[list[str]]:
+    """The arguments of the test runs that may notice a change.
+
+    They are those of the module's own tests, of the tests in its folder that import it, of the rest of the folder, and
+    of the slow tests.
+    """
     *folders, name = path.with_suffix("").parts[1:]
-    folder = ROOT.joinpath("tests", *folders)
+    folder = tree.joinpath("tests", *folders)
     patterns = (f"test_{name}.py", f"test_{name}_*.py")
     named = sorted({test for place in (folder, folder.parent) for pattern in patterns for test in place.glob(pattern)})
     while not any(folder.glob("test_*.py")):
         folder = folder.parent
     rest = sorted(set(folder.glob("test_*.py")) - set(named))
-    for tests, marks in ((named, "not rule and not slow"), (rest, "not rule and not slow"), (named + rest, "slow")):
+    module = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+    importers = [test for test in rest if module in test.read_text("utf-8")]
+    rest = [test for test in rest if test not in importers]
+    quick = ["-m", "not rule and not slow", "-o", f"timeout={seconds}"]
+    slow = ["-m", "slow and not rule"]
+    for options, tests in ((quick, named), (quick, importers), (quick, rest), (slow, named + importers + rest)):
         if tests:
-            yield ["-m", marks, *(test.relative_to(ROOT).as_posix() for test in tests)]
+            yield [*options, *(test.relative_to(tree).as_posix() for test in tests)]
 
 
-def notice(arguments: list[str], tree: Path, seconds: float) -> str:
-    """How tests in the copied tree notice a change: killed, or timed out; empty if they pass."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments]
+def notice(arguments: list[str], tree: Path) -> str:
+    """How tests in the copied tree notice a change: killed, with the first test that fails; empty if they pass."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--tb=no", "-rfE", "-p", "no:cacheprovider", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(tree)}
-    process = subprocess.Popen(
-        command, cwd=tree, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    try:
-        return "" if process.wait(seconds) in {0, 5} else "killed"
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, 9)
-        process.wait()
-        return "timed out"
+    with tempfile.TemporaryFile() as output:  # a pipe would be kept open by processes that a failed test leaves behind
+        process = subprocess.Popen(
+            command, cwd=tree, env=environment, stdout=output, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        try:
+            code = process.wait(3600)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            code = process.wait()
+        output.seek(0)
+        found = re.search(r"^(?:FAILED|ERROR) (\S+)", output.read().decode(errors="replace"), re.MULTILINE)
+    if code in {0, 5}:
+        return ""
+    return f"killed by {found[1]}:" if found else f"killed (exit code {code}):"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Events of a run and their descriptions."""
+"""Tests for the events of a run and their descriptions."""
 
 import dataclasses
 import json
@@ -52,7 +52,7 @@ VALUES = {
     "number": 1,
     "digest": "9f86d081",
     "session": "trip/0001",
-    "inner_run": {"agentkit_run": 1, "milestones": []},
+    "inner_run": {"agentkit_run": 1, "events": []},
 }
 
 
@@ -132,7 +132,7 @@ def test_events_of_different_classes_are_not_equal():
     assert events.TextDelta("Hel") != events.ReasoningDelta("Hel")
 
 
-def test_a_complete_response_is_converted_to_a_stream():
+def test_complete_response_is_converted_to_a_stream():
     """A complete response is converted to its reasoning, text and tool calls, followed by the response."""
     response = Response(AssistantMessage("Hello.", (CALL,), "Greet."))
     told = list(events.response_events(response))

@@ -1,4 +1,4 @@
-"""Who may come in, by the token and the names of a server, and where it listens."""
+"""Tests for the security of HTTP servers: tokens, host names and addresses."""
 
 import socket
 
@@ -19,13 +19,13 @@ TOKEN = "tulip-tulip-tulip-4711"
 
 
 @pytest.mark.parametrize("token", ["", "short", "with blanks in the token", "with-ünprintable-signs", 16 * "\n", 5])
-def test_an_invalid_token_is_rejected(token):
+def test_invalid_token_is_rejected(token):
     """A token that is too short or invalid in a header raises an error."""
     with pytest.raises(ConfigError, match="at least 16"):
         validate_token(token)
 
 
-def test_a_missing_token_is_generated():
+def test_missing_token_is_generated():
     """Without a token, a random one of 256 bits is generated."""
     assert validate_token(TOKEN) == TOKEN
     assert validate_token(None) != validate_token(None)
@@ -45,7 +45,7 @@ def test_a_missing_token_is_generated():
         ("", False),
     ],
 )
-def test_a_token_is_shown(header, is_shown):
+def test_token_is_shown(header, is_shown):
     """The token is accepted after its scheme, and only if it is complete."""
     assert has_token(header, TOKEN) is is_shown
 
@@ -57,13 +57,13 @@ def test_texts_are_compared_whole():
 
 
 @pytest.mark.parametrize("host", ["", "http://x", "x:80", "[::1]", "*", ".example.com", "a b"])
-def test_a_host_is_a_name(host):
+def test_host_is_a_name(host):
     """An additional host must be a plain name without scheme, port or pattern."""
     with pytest.raises(ConfigError, match="A host is a name"):
         validate_host(host)
 
 
-def test_a_host_is_case_insensitive():
+def test_host_is_case_insensitive():
     """A host name is case-insensitive."""
     assert validate_host("Tools.Example.com") == "tools.example.com"
 
@@ -80,13 +80,13 @@ def test_only_loopback_addresses_are_local(host, is_own):
 @pytest.mark.parametrize(
     ("host", "origin"), [("127.0.0.1", "http://127.0.0.1:"), ("0.0.0.0", f"http://{socket.gethostname()}:")]
 )
-def test_the_origin_of_a_socket(host, origin):
+def test_origin_of_a_socket(host, origin):
     """The origin of a socket contains its port, and the machine's name for a wildcard address."""
     with open_listener(host, 0) as listener:
         assert origin_of(listener) == f"{origin}{listener.getsockname()[1]}"
 
 
-def test_an_unavailable_address_is_rejected():
+def test_unavailable_address_is_rejected():
     """An address that is in use or unknown raises a ConfigError."""
     with (
         open_listener("127.0.0.1", 0) as taken,

@@ -1,4 +1,4 @@
-"""Is a door shut to who says nothing?"""
+"""Tests for the timeout of idle connections."""
 
 import socket
 import threading
@@ -6,7 +6,7 @@ import threading
 from agentkit.http_security import create_server
 
 
-def test_an_idle_connection_is_closed():
+def test_idle_connection_is_closed():
     """A connection without a complete request is closed after a timeout."""
 
     async def answer(_scope, _receive, send):

@@ -1,4 +1,4 @@
-"""File-system features that not every platform has, and the portable part of the suite on a platform without them."""
+"""Tests for file-system features that some platforms lack, and the portable tests on a limited platform."""
 
 import os
 import re
@@ -27,9 +27,9 @@ LIMITED = (
         "after_fork",
         "forked_process",
         "failed_write_leaves_no_folders",
-    ),  # they fork, or ask who the user is
+    ),  # they fork, or need the current user
     *("document", "limited_platform"),  # documents are parsed in a worker process
-    *("path_is_located", "agentkit_records_are_inaccessible"),  # no link is followed
+    *("path_is_located", "agentkit_records_are_inaccessible"),  # links are not followed
 )
 LINKS = "tests/tools/test_files.py::test_call_is_judged"
 DROPPED = (
@@ -70,8 +70,21 @@ def test_own_files_are_recognised(opened, tmp_path):
     assert not hasattr(os, "fchmod") or (tmp_path / "file").stat().st_mode & 0o777 == 0o600
 
 
+def test_platform_without_locks():
+    """Without the modules for locks, parts of files cannot be locked, and locking a file raises OSError."""
+    program = (
+        "import sys; sys.modules['fcntl'] = sys.modules['msvcrt'] = None\n"
+        "from agentkit.portable_files import has_range_locks, lock\n"
+        "print(has_range_locks())\n"
+        "lock(0)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout == "False\n"
+    assert done.stderr.endswith("OSError: this platform has no file locks\n")
+
+
 @pytest.mark.slow
-def test_the_portable_tests_pass_on_a_limited_platform():
+def test_portable_tests_pass_on_a_limited_platform():
     """The portable tests pass without POSIX modules, folder descriptors and fchmod."""
     chosen = " and ".join(f"not {name}" for name in LIMITED)
     dropped = [f"--deselect={name}" for name in DROPPED]

@@ -1,4 +1,4 @@
-"""Does whoever asks the world get its answer from the tape that is active, and does the tape hear the world's?"""
+"""Tests for tapes, which record questions and answers or replay them."""
 
 import asyncio
 import threading
@@ -21,7 +21,7 @@ RESULT = ToolResult("add", "ok", "2")
 
 
 class Notebook(Recording):
-    """A tape that keeps in a list what it hears."""
+    """A tape that stores questions and answers in a list."""
 
     def __init__(self, depth=0, heard=None):
         self.depth = depth
@@ -42,7 +42,7 @@ class Notebook(Recording):
 
 
 class NotedQuestion(OpenQuestion):
-    """A question whose answer is noted."""
+    """A question whose answer is recorded."""
 
     def __init__(self, notebook, question):
         super().__init__(Notebook(notebook.depth + 1, notebook.heard))
@@ -55,7 +55,7 @@ class NotedQuestion(OpenQuestion):
 
 
 class Record(Recording):
-    """A tape that has one answer to everything."""
+    """A tape that has the same answer to every question."""
 
     is_replaying = True
 
@@ -68,7 +68,7 @@ class Record(Recording):
 
 
 def refuse():
-    """Raise an error if the world is asked."""
+    """Raise an error, as no call may be made."""
     raise AssertionError("The world was asked")
 
 
@@ -122,7 +122,7 @@ def test_calls_are_made_without_a_tape():
     assert recording.clock() is time.monotonic
 
 
-def test_the_default_recording_stores_nothing():
+def test_default_recording_stores_nothing():
     """The default Recording makes every call and stores nothing."""
     with active(Recording()):
         recording.record_event("run", RunResumed())
@@ -131,7 +131,7 @@ def test_the_default_recording_stores_nothing():
 
 
 @pytest.mark.parametrize("question", [REQUEST, CALL, PersonAsked(CALL, Decision("ask", "level", "It is dear."))])
-def test_a_question_and_its_answer_are_recorded(question):
+def test_question_and_its_answer_are_recorded(question):
     """A question and its answer are recorded, blocking and awaited."""
     answer = Approved("c1", "once")
     with active(Notebook()) as _:
@@ -144,7 +144,7 @@ def test_a_question_and_its_answer_are_recorded(question):
     assert recording.TAPE.get() is None
 
 
-def test_a_model_error_is_recorded():
+def test_model_error_is_recorded():
     """A ModelError is recorded and raised, blocking, awaited and streaming."""
     notebook, error = Notebook(), RateLimited("Slow down.")
     with active(notebook):
@@ -186,7 +186,7 @@ def test_nested_questions_are_recorded():
 EVENTS = (ReasoningDelta("Think."), TextDelta("Hi "), TextDelta("there."), ResponseReceived(RESPONSE))
 
 
-def test_a_stream_is_recorded_once():
+def test_stream_is_recorded_once():
     """The events of a stream are passed on, and its response is recorded once."""
     notebook = Notebook()
     with active(notebook):
@@ -197,7 +197,7 @@ def test_a_stream_is_recorded_once():
     assert notebook.heard == [(0, REQUEST, RESPONSE, False)] * 2
 
 
-def test_a_closed_stream_is_recorded_as_truncated():
+def test_closed_stream_is_recorded_as_truncated():
     """The text received before a stream was closed is recorded as a truncated response."""
     notebook = Notebook()
     with active(notebook):
@@ -209,12 +209,12 @@ def test_a_closed_stream_is_recorded_as_truncated():
     assert notebook.heard == [(0, REQUEST, cut, False)] * 2
 
 
-def test_a_stream_need_not_be_a_generator():
+def test_stream_need_not_be_a_generator():
     """A stream can be any iterator of events."""
     notebook = Notebook()
 
     class Once:
-        """An awaiting iterator of one event."""
+        """An async iterator of one event."""
 
         def __init__(self):
             self.events = [ResponseReceived(RESPONSE)]
@@ -233,7 +233,7 @@ def test_a_stream_need_not_be_a_generator():
     assert notebook.heard == [(0, REQUEST, RESPONSE, False)] * 2
 
 
-def test_a_recorded_answer_is_returned():
+def test_recorded_answer_is_returned():
     """A replay returns recorded answers without executing anything."""
     pieces = [
         ReasoningDelta("Think."),
@@ -253,13 +253,13 @@ def test_a_recorded_answer_is_returned():
         ]
 
 
-def test_a_recorded_error_is_raised():
+def test_recorded_error_is_raised():
     """A recorded ModelError is raised again."""
     with active(Record(RateLimited("Slow down."))), pytest.raises(RateLimited, match="Slow down"):
         recording.record_or_replay(REQUEST, refuse)
 
 
-def test_an_abandoned_attempt_records_the_error():
+def test_abandoned_attempt_records_the_error():
     """A question in an abandoned attempt is answered by the error, and later answers are ignored."""
     recorder, error = Notebook(), RateLimited("Too late.")
     with active(recorder), recording.start_attempt() as attempt:
@@ -273,7 +273,7 @@ def test_an_abandoned_attempt_records_the_error():
     assert answers == [error, error, RESPONSE, error, RESPONSE]
 
 
-def test_an_attempt_passes_everything_on():
+def test_attempt_passes_everything_on():
     """An attempt passes all calls to the active tape."""
     with active(Notebook()):
         notebook = recording.TAPE.get()
@@ -293,7 +293,7 @@ def test_parts_of_a_program_have_separate_clocks():
     """Concurrent parts of a program have separate clocks named by their nested scopes."""
 
     class Named(Recording):
-        """A tape that notes for which part a watch was made."""
+        """A tape that records for which part a watch was created."""
 
         def __init__(self):
             self.parts = []

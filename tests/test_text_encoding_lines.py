@@ -1,4 +1,4 @@
-"""Splitting of texts into lines."""
+"""Tests for the splitting of texts into lines."""
 
 import pytest
 

@@ -312,7 +312,7 @@ class RunResult(Generic[T]):
             "agent": self.agent,
             "status": self.status,
             "history": [encode_part(message) for message in self.history],
-            "milestones": [encode(event) for event in self.events],
+            "events": [encode(event) for event in self.events],
         }
         return to_line(saved)
 
@@ -386,7 +386,7 @@ def read_saved(text: str) -> tuple[str, RunState, tuple[Message, ...]]:
         data = from_line(text)
         version = data["agentkit_run"]
         history = tuple(decode_message(message) for message in data["history"])
-        run_id, progress = str(data["run"]), RunState.of(map(decode, data["milestones"]))
+        run_id, progress = str(data["run"]), RunState.of(map(decode, data["events"]))
     except (KeyError, TypeError, SessionError) as error:
         raise SessionError(f"The text is not a run saved by RunResult.to_json() ({error}).") from error
     if version != _FORMAT:

@@ -224,8 +224,8 @@ class _Names:
         container = functools.reduce(_inside, parent, cast("Any", arguments))
         present: Mapping[str, Any] = container if isinstance(container, Mapping) else {}
         known = dict.fromkeys(coercion.names_in(coercion.nodes_at(schema, parent)))
-        unknown_sentence = coercion.by_letters(name for name in present if name not in known)
-        return cls(container, unknown_sentence, coercion.by_letters(name for name in known if name not in present))
+        unknown = coercion.by_letters(name for name in present if name not in known)
+        return cls(container, unknown, coercion.by_letters(name for name in known if name not in present))
 
     def rename(self, path: Place) -> dict[Place, Any]:
         """Rename an unknown argument to the missing one if they match by letters; drop a null."""
@@ -235,11 +235,11 @@ class _Names:
         if self.container.get(last, _ABSENT) is None:
             return {path: _DROPPED}
         letters = coercion.letters(last)
-        unknown_sentence = self.unknown.get(letters, ())
+        unknown = self.unknown.get(letters, ())
         candidates = [last] if last not in self.container else self.unused.get(letters, ())
-        if len(unknown_sentence) != 1 or len(candidates) != 1:
+        if len(unknown) != 1 or len(candidates) != 1:
             return {}
-        (old,), (new,) = unknown_sentence, candidates
+        (old,), (new,) = unknown, candidates
         return {(*parent, old): _DROPPED, (*parent, new): self.container[old]}
 
 

@@ -1,8 +1,8 @@
-"""What does a tool of an MCP server cost through agentkit, next to the protocol package's own client?
+"""Time of an MCP tool call through agentkit, compared with the client of the mcp package.
 
-The server is another process, mcp-server-time, which somebody else wrote. Both clients are connected before anything is
-measured and take turns, a call each. Ours checks the arguments, judges the call, bounds, labels and redacts the result,
-and hands the work to the thread that keeps the connection.
+The server is mcp-server-time in another process. Both clients are connected before the measurement, and alternate call
+by call. agentkit validates the arguments, judges the call, truncates, labels and redacts the result, and passes the
+work to the thread of the connection.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TOOL, ARGUMENTS = "get_current_time", {"timezone": "Asia/Ho_Chi_Minh"}
 
 
 def tables(wishes: argparse.Namespace) -> Iterator[str]:
-    """The table of what a call takes."""
+    """Yield the table of call times."""
     rounds = 3 if wishes.quick else ROUNDS
     with MCPServer(WORDS, "time", level=SafetyLevel.SAFE) as server:
         bare, ours = asyncio.run(_measured(server, rounds))
@@ -34,7 +34,7 @@ def tables(wishes: argparse.Namespace) -> Iterator[str]:
 
 
 async def _measured(server: MCPServer, rounds: int) -> tuple[list[float], list[float]]:
-    """The seconds of each call: of the package's client, and of ours."""
+    """The seconds of each call of the package's client, and of agentkit."""
     from mcp import Client, StdioServerParameters, stdio_client
 
     tool = server.tools.find(TOOL)

@@ -1,4 +1,4 @@
-"""What do the tools cost that run code and commands or fetch pages, over doing the same without them?"""
+"""Time of the tools that run code and commands or fetch pages, compared with the same work without the tools."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _COMMANDS = (
 
 
 def tables(wishes: argparse.Namespace) -> Iterator[str]:
-    """The table; what is compared takes turns."""
+    """Yield the table; the variants alternate."""
     rounds = 3 if wishes.quick else _ROUNDS
     yield from ["### Code, commands and pages", "", "| what | median | least |", "|---|---|---|"]
     yield from code(rounds)
@@ -49,9 +49,9 @@ def tables(wishes: argparse.Namespace) -> Iterator[str]:
 
 
 def code(rounds: int) -> Iterator[str]:
-    """Running Python: bare, in a process that never did, and in one that did before.
+    """Run Python: plain, in a cold process, and in a process with a prepared worker.
 
-    A worker is made ready while nobody asks; a call that comes at once after another has to wait for it.
+    A worker is prepared between calls; a call that follows immediately waits for it.
     """
     yield f"| bare `python -I -S -c pass` | {both(repeated(lambda: ended('-I', '-S', '-c', 'pass'), rounds))} |"
     cold = [float(ended("-c", _COLD)) for _ in range(min(rounds, _COLD_ROUNDS))]
@@ -64,7 +64,7 @@ def code(rounds: int) -> Iterator[str]:
 
 
 def commands(rounds: int) -> Iterator[str]:
-    """Running a command: bare, and judged and confined; and judging alone."""
+    """Run a command: plain, judged and sandboxed; and only judge it."""
     bash = "/bin/bash"
     with tempfile.TemporaryDirectory() as folder:
         shell = shell_tool_in(Workspace(folder))
@@ -80,7 +80,7 @@ def commands(rounds: int) -> Iterator[str]:
 
 
 def pages(rounds: int) -> Iterator[str]:
-    """Fetching a page of 20 KB from this machine: bare, and judged and turned into Markdown."""
+    """Fetch a local page of 20 KB: plain, and judged and converted to Markdown."""
     import http.client
 
     with Server(with_tls=False) as server:
@@ -101,19 +101,19 @@ def pages(rounds: int) -> Iterator[str]:
 
 
 def right(told: Mapping[str, Any], wanted: str) -> None:
-    """Raise RuntimeError when a tool did not do what is measured."""
+    """Raise RuntimeError if a tool did not return the expected result."""
     if wanted not in str(told):
         raise RuntimeError(f"The tool did not do its work: {str(told)[:500]}")
 
 
 def in_turns(one: Callable[[], object], other: Callable[[], object], rounds: int) -> tuple[list[float], list[float]]:
-    """How long two things take, one after the other again and again."""
+    """The times of two functions that alternate."""
     pairs = [(repeated(one, 1)[0], repeated(other, 1)[0]) for _ in range(rounds)]
     return [first for first, _ in pairs], [second for _, second in pairs]
 
 
 def ended(*arguments: str, program: str | Path = sys.executable) -> bytes:
-    """Run a program to its end, and give what it printed."""
+    """Run a program, and return its output."""
     process = Process([program, *arguments], cores()[1] | cores()[0])
     said = process.read()
     process.wait()

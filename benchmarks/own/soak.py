@@ -1,4 +1,4 @@
-"""Does memory grow with the number of runs? An hour's worth of them, two a second, as fast as they go."""
+"""Soak test: memory of a process after many runs, as many as two a second for an hour, without pauses."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _MIX = (
     ({"does": "aask", "options": {"tools": "lookup", "together": 20}, "times": 10}, "turns-2", 20),
     ({"does": "stream", "times": 100}, "words-100", 1),
 )
-"""What a worker does again and again: the task, the script, and how many runs it is each time."""
+"""The repeated work of a worker: the task, the script, and the runs per repetition."""
 
 
 def tables(wishes: argparse.Namespace) -> Iterator[str]:
-    """The table of what the process has after so many runs: blocking, 20 at the same time, and streamed."""
+    """Yield the table of memory after a number of runs: sync, 20 in parallel, and streamed."""
     yield from ["### The soak", "", "| runs | memory | open files | threads |", "|---|---|---|---|"]
     agentkit = next(library for library in LIBRARIES if library.kind == "own")
     a_sample = sum(int(str(task["times"])) * runs for task, _, runs in _MIX)

@@ -1,4 +1,4 @@
-"""How does a run talk to a person, and how does a model say that it is done?"""
+"""Tests for questions to a person, messages to a person, and `finish`."""
 
 import asyncio
 
@@ -80,7 +80,7 @@ def test_approver_does_not_answer_questions():
 
 
 def fail(request):
-    """Has a bug."""
+    """Raise an error."""
     raise LookupError("nobody home")
 
 

@@ -1,4 +1,4 @@
-"""What does a plain text file say about an agent?"""
+"""Tests for agent files: settings, the instruction, and errors that name the line."""
 
 import os
 import re
@@ -85,7 +85,7 @@ def test_text_without_settings(text):
     assert parse_manifesto(text) == AgentFile("agent", text)
 
 
-def test_a_file_of_the_largest_size_is_read(tmp_path):
+def test_file_of_the_largest_size_is_read(tmp_path):
     """A file of exactly 1,000,000 bytes is read."""
     path = tmp_path / "agent.md"
     path.write_bytes(b"x" * 1_000_000)
@@ -146,7 +146,7 @@ def test_limits_that_are_not_numbers():
     assert limits == Limits(seconds=None, unknown_price="free")
 
 
-# what the text is; the line that the error names, and what it says
+# the text; the line and the words of the error
 FAULTS = {
     "no instruction": ("name: Clerk\n", None, "has no instruction"),
     "nothing": ("", None, "has no instruction"),
@@ -245,7 +245,7 @@ def test_misplaced_setting_is_rejected(text, line, said):
         "Be kind.\npolicy: none of your business\n\nAnd brief.",
     ],
 )
-def test_an_instruction_may_contain_colons(text):
+def test_instruction_may_contain_colons(text):
     """An instruction may contain words followed by a colon."""
     assert parse_manifesto(text).instruction == text
 

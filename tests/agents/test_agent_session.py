@@ -1,4 +1,4 @@
-"""Does a conversation go on with another agent, in another process, after a kill, a pause or a full disk?"""
+"""Tests for agents with stored sessions: other agents and processes, kills, pauses, undo and a full disk."""
 
 import json
 import os
@@ -30,13 +30,13 @@ WAYS = ["run", "arun", "stream", "astream"]
 
 @pytest.fixture
 def place(tmp_path):
-    """A file for sessions."""
+    """The path of a session file."""
     return tmp_path / "sessions.db"
 
 
 @pytest.fixture
 def agent(place):
-    """A function that makes an agent as another process would: with a session that is read afresh."""
+    """Return a function that creates an agent as another process would, with a newly opened session."""
 
     def make(*lines, tools=(), name="helper", **options):
         return Agent(name, tools, llm=ScriptedLLM(*lines), session=Session.open(place, "trip"), **options)
@@ -45,7 +45,7 @@ def agent(place):
 
 
 def kills_of(place, folder):
-    """Sessions as a kill leaves them behind each entry of the only run of `trip`, the first entry first."""
+    """Return the sessions as a kill leaves them after each entry of the only run of `trip`, in order."""
     entries = Session.open(place, "trip").entries
     for number in range(1, len(entries)):
         path = folder / f"killed behind {number}.db"
@@ -54,7 +54,7 @@ def kills_of(place, folder):
 
 
 def process(code, state, *arguments):
-    """What another process prints that runs this code with these arguments."""
+    """Return the output of another process that runs this code with these arguments."""
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         env={**os.environ, "AGENTKIT_STATE": str(state)},
@@ -76,7 +76,7 @@ NOTE = Tool(note)
 DELETE = Tool(note, "delete", level="SYSTEM")
 
 
-# A name is all that is needed
+# Sessions by name
 
 TALK = """
 import json, sys
@@ -131,7 +131,7 @@ def test_reset_archives_the_old_conversation(agent, place):
     assert [message.content for message in Session.open(place, old).messages[:1]] == ["1"]
 
 
-# Several at once
+# Several agents and processes
 
 
 def test_two_agents_share_a_session(agent, find_faults):
@@ -263,7 +263,7 @@ def team(session=None, **options):
     """Return a receptionist with an expert as handoff target."""
 
     def greet(request):
-        assert len(request.messages) == 1, "Who has passed the conversation on is asked no more."
+        assert len(request.messages) == 1, "An agent is not called after its handoff."
         return [call("hand_off_to_expert"), call("note", text="handing over")]
 
     expert = Agent("expert", [NOTE], "You know.", llm=ScriptedLLM(call("note", text="x"), "I know.", repeat=True))
@@ -332,7 +332,7 @@ def test_answer_of_a_finishing_tool_is_stored(agent, place, tmp_path):
         pytest.fail("The tool had no result.")
 
 
-# What a conversation has read
+# Labels of data that was read
 
 
 def fetch(url: str) -> str:
@@ -370,11 +370,11 @@ def test_truncated_output_can_be_read_after_a_restart(agent):
     assert used.result.labels == {Label.PRIVATE}
 
 
-# What was changed
+# Changes and undo
 
 
 def writer(folder, session, *lines, **options):
-    """An agent that writes files in a folder."""
+    """Return an agent that writes files in a folder."""
     journal = Journal.of_this_machine()
     return Agent(
         "writer",
@@ -443,7 +443,7 @@ def test_undo_command_covers_both_processes(tmp_path):
     assert list(folder.iterdir()) == []
 
 
-# A run that waits for a person
+# Paused runs
 
 PAUSE = """
 import sys
@@ -587,12 +587,12 @@ def test_run_at_its_limit_resumes_in_its_session(is_stored, agent):
     assert helper.messages == result.messages
 
 
-# When nothing can be written
+# Sessions that cannot be written
 
 
 @pytest.fixture
 def full_disk(place):
-    """A tool that fills the disk, and a function that makes room again."""
+    """Return a tool that fills the disk, and a function that frees the space again."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def fill_the_disk() -> str:
@@ -656,7 +656,7 @@ def test_read_only_session_fails_before_the_model_is_called():
         Session("trip", store).append([UserMessage("Hi"), AssistantMessage("Hello.")])
         store.close()
         for each in Path(folder).iterdir():
-            if os.geteuid() == 0:  # the other process gives up being root
+            if os.geteuid() == 0:  # the other process drops root privileges
                 os.chown(each, 65_534, -1)
             each.chmod(0o444)
         Path(folder).chmod(0o555)

@@ -1,4 +1,4 @@
-"""Tests of approvals that are bound to real locations and to the content of scripts."""
+"""Tests for approvals, which are bound to real locations and to the content of scripts."""
 
 import os
 from pathlib import Path
@@ -41,7 +41,7 @@ LINES = [
 
 @pytest.fixture
 def folder(tmp_path):
-    """A workspace with a script, a folder, and a folder outside."""
+    """A workspace with a script and a folder, and a folder outside of it."""
     work = tmp_path / "work"
     (work / "out").mkdir(parents=True)
     (tmp_path / "elsewhere").mkdir()
@@ -52,12 +52,12 @@ def folder(tmp_path):
 
 
 def agent(folder, *lines, approve, tools=(shell_tool,)):
-    """An agent of the lowest level, whose every change must be approved."""
+    """Return an agent of the lowest level, whose changes all require approval."""
     return Agent("helper", list(tools), llm=ScriptedLLM(*lines), approve=approve, safety="network", workspace=folder)
 
 
 def last(result):
-    """The result of the last tool call."""
+    """Return the result of the last tool call."""
     return result.tool_calls[-1].result
 
 
@@ -72,6 +72,21 @@ def test_call_is_bound_to_the_content_of_its_script(folder, line):
     assert lapsed is not None
     assert lapsed.denied
     assert ".sh" in lapsed.reason
+
+
+@pytest.mark.for_each(("count", "more"), [(1, ""), (3, ""), (4, " and 1 more"), (5, " and 2 more")])
+def test_refusal_names_the_first_three_changed_files(count, more, folder):
+    """The reason names up to three of the files that have changed, and counts the others."""
+    names = [f"{number}.sh" for number in range(count)]
+    for name in names:
+        (folder / name).write_text("echo good\n")
+    command = {"command": " && ".join(f"bash {name}" for name in names)}
+    bound = approval_binding(shell_tool.within(Workspace(folder)), command, str(folder))
+    for name in names:
+        (folder / name).write_text("echo evil\n")
+    named = ", ".join(repr(str(folder / name)) for name in names[:3])
+    reason = f"The call was not run: {named}{more} changed after the approval was requested."
+    assert lapsed_denial(ALLOWED, bound, str).reason == reason
 
 
 def test_makefile_counts_as_a_script(folder):

@@ -1,4 +1,4 @@
-"""Coding agents: workers, project instructions, and small repository tasks."""
+"""Tests for coding agents: workers, project instructions, and small repository tasks."""
 
 import asyncio
 import subprocess
@@ -20,7 +20,7 @@ SKILL = "---\nname: release\ndescription: Make a release.\n---\nTag it.\n"
 
 
 def texts_of(request):
-    """The texts of the messages of a request."""
+    """Return the texts of the messages of a request."""
     return str([getattr(message, "content", "") for message in request.messages])
 
 
@@ -71,7 +71,7 @@ def test_worker_keeps_the_budget_and_policy_of_its_caller(tmp_path):
 
 
 def counting_tool():
-    """A tool with another result at each call."""
+    """Return a tool that returns a different result at each call."""
 
     def again() -> int:
         """Do it again."""
@@ -118,7 +118,7 @@ def test_dry_run_applies_to_workers(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_invalid_workers_are_refused():
+def test_invalid_workers_are_rejected():
     """An empty list of workers and duplicate names are rejected."""
     for agents in ((), (Agent("a"), Agent("a"))):
         with pytest.raises(ConfigError, match="agents with distinct names"):

@@ -1,4 +1,4 @@
-"""Durable functions as DBOS workflows, with workers that are killed."""
+"""Tests for durable functions as DBOS workflows, with workers that are killed."""
 
 import json
 import signal
@@ -70,7 +70,7 @@ def test_killed_workers_repeat_no_finished_step(database, tmp_path):
     assert json.loads(again.stdout) == [output, steps]
 
 
-def test_coroutine_functions_are_refused():
+def test_coroutine_functions_are_rejected():
     """A coroutine function is rejected as a DBOS workflow."""
 
     async def trip() -> None:

@@ -1,4 +1,4 @@
-"""Answers to effects whose execution raised an error."""
+"""Tests for effects whose execution raises an error."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Is history valid wherever a run is cut off, and is what was finished kept?"""
+"""Tests for runs that are cut off by closing, cancelling, errors or Ctrl-C: the history stays valid."""
 
 import asyncio
 import gc
@@ -35,25 +35,25 @@ def add(a: int, b: int) -> int:
 
 
 async def aadd(a: int, b: int) -> int:
-    """Add two numbers, after other tasks had their turn."""
+    """Add two numbers, after yielding to other tasks."""
     await asyncio.sleep(0)
     return a + b
 
 
 def make_agent(*lines, **options):
-    """An agent whose first response wishes for three calls, and whose second for one that is asked for."""
+    """Return an agent whose first response has three calls, and whose second has one that needs approval."""
     tools = [add, aadd, Tool(add, "erase", level="SYSTEM")]
     return Agent("helper", tools, llm=ScriptedLLM(*(lines or LINES), "Again."), approve=approve, **options)
 
 
 async def approve(request) -> bool:
-    """Say yes, after other tasks had their turn."""
+    """Approve the call, after yielding to other tasks."""
     await asyncio.sleep(0)
     return True
 
 
 def check(agent, find_faults):
-    """The history is valid, the next run works, and it is valid again."""
+    """Check that the history is valid, and again after another run."""
     assert find_faults(agent.history) == []
     agent.llm = ScriptedLLM("Fine.")
     assert agent("and now?") == "Fine."
@@ -240,19 +240,19 @@ def test_cancellation_during_a_served_stream(protocol, find_faults):
 
 
 class WatchedLLM(ScriptedLLM):
-    """A model that notes when its stream is closed."""
+    """A model that records when its stream is closed."""
 
     closed = False
 
     def stream(self, messages, **options):
-        """Note the end."""
+        """Record the closing of the stream."""
         try:
             yield from super().stream(messages, **options)
         finally:
             self.closed = True
 
     async def astream(self, messages, **options):
-        """Note the end."""
+        """Record the closing of the stream."""
         try:
             async for event in super().astream(messages, **options):
                 yield event

@@ -1,4 +1,4 @@
-"""Do agents run in other processes as they run here, and does nothing get lost when those are killed?"""
+"""Tests for runs in other processes: results, limits, pickling, and killed workers."""
 
 import copy
 import multiprocessing
@@ -33,27 +33,27 @@ NUMBERS = [str(number) for number in range(4)]
 
 
 def pool(workers=2):
-    """A real process pool, whose workers begin as fresh interpreters."""
+    """A process pool whose workers are fresh interpreters."""
     return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
 
 
 def client_of(server):
-    """A client of the fake server."""
+    """Return a client of the fake server."""
     return LLM(base_url=server.base_url, model="any", protocol="chat", max_retries=0)
 
 
 def echo(request):
-    """Says the last message again."""
+    """Repeat the last message."""
     return f"It is {request.json['messages'][-1]['content']}."
 
 
 def allow(request):
-    """Allows everything."""
+    """Approve every call."""
     return True
 
 
 def pass_on(output):
-    """Has nothing to say."""
+    """Pass every value."""
 
 
 def test_runs_in_other_processes():
@@ -116,7 +116,7 @@ def test_killed_worker_is_resumed_by_mapping_again(tmp_path, deadly, noted, answ
 
 
 def was_interrupted(result):
-    """Whether the pool took this run's worker away, too, while a tool was at work."""
+    """Return whether the worker of this run was killed by the pool while a tool was running."""
     return any(used.result.status == "interrupted" for used in result.tool_calls)
 
 
@@ -130,7 +130,7 @@ def test_killed_worker_without_a_session(deadly, answer):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A real Dask cluster of two worker processes, which gives a task up when its worker dies."""
+    """A Dask cluster of two worker processes, which gives up a task when its worker dies."""
     distributed = pytest.importorskip("distributed", reason="Dask comes with agentkit-tools[dask].")
     import dask
 
@@ -222,7 +222,7 @@ def test_object_that_cannot_be_pickled_is_named(make, words):
 
 
 def agent_with(**options):
-    """An agent with an LLM that can be sent."""
+    """Return an agent with an LLM that can be pickled."""
     return Agent("x", llm=LLM(base_url="http://127.0.0.1:9", model="any"), **options)
 
 
@@ -383,7 +383,7 @@ def test_images_can_be_sent():
 
 
 def many_words(request):
-    """Calls a tool as often as the prompt says, and then answers."""
+    """Call a tool as often as the prompt says, and then answer."""
     messages = request.json["messages"]
     wanted = int(next(message["content"] for message in messages if message["role"] == "user"))
     used = sum(message["role"] == "tool" for message in messages)

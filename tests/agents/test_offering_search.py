@@ -1,4 +1,4 @@
-"""Which tools fit a query?"""
+"""Tests for the search among searchable tools."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Is what a person said of a call that waits carried out as it was asked, and nowhere else?"""
+"""Tests for answers to pending calls, which apply only to the call, folder and agent that requested them."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ WRITE = call("write_file", path="x.txt", content="Hello.")
 
 
 def later(request):
-    """Wants to decide later."""
+    """Defer the approval."""
     return Approval.LATER
 
 
@@ -30,7 +30,7 @@ def folder(tmp_path, name):
 
 
 def writer(*lines, tools=(write_file_tool,), **options):
-    """An agent that may ask to write files."""
+    """Return an agent that needs approval to write files."""
     return Agent("writer", tools, llm=ScriptedLLM(*lines), **options)
 
 
@@ -167,8 +167,8 @@ def test_invalid_replacement_arguments_are_rejected(said, told, tmp_path):
     assert (tmp_path / "b.txt").read_text("utf-8") == "x"
 
 
-def test_nothing_to_go_on_with():
-    """Resuming without a stored session or paused run raises an error that explains why."""
+def test_nothing_to_resume():
+    """Resuming without a stored session or a paused run raises an error that explains why."""
     with pytest.raises(SessionError, match="This agent has no run to resume: no run is paused, and without"):
         writer().resume()
 

@@ -1,4 +1,4 @@
-"""What is told of one run, when it has a session of its own, a share of a budget, and perhaps an end of its own?"""
+"""Tests for runs with a separate session or a share of a budget, and the results of failed runs."""
 
 from collections import Counter
 from contextvars import copy_context
@@ -52,7 +52,7 @@ def spent(limits, **taken):
         ({}, {}, None),
     ],
 )
-def test_used_up_budget(limits, taken, name):
+def test_used_up_budget_is_detected(limits, taken, name):
     """A budget is used up if no request fits, and checking does not change it."""
     budget = spent(Limits(**limits), **taken)
     before = budget.spent.output_tokens, budget.spent.dollars
@@ -114,8 +114,8 @@ def test_shared_budget_of_several_runs():
 def test_shared_budget_of_a_single_run():
     """A single run may reserve less after a refusal."""
     share = SharedBudget.of(Budget(Limits(total_tokens=100)), is_alone=True)
-    assert share.reserve(90, lambda: 80, lambda: None, fewest=20).limit == "total_tokens"
-    assert share.reserve(70, lambda: 80, lambda: None, fewest=20).max_tokens == 30
+    assert share.reserve(90, lambda: 80, lambda: None, min_tokens=20).limit == "total_tokens"
+    assert share.reserve(70, lambda: 80, lambda: None, min_tokens=20).max_tokens == 30
 
 
 def test_run_without_budget_is_saved_with_its_changes(tmp_path):

@@ -1,4 +1,4 @@
-"""How are the calls of one response used, when some have been used already?"""
+"""Tests for the tool calls of one response: resuming, order, concurrency, and limits."""
 
 import asyncio
 import functools
@@ -31,7 +31,7 @@ ASKED = Decision(Verdict.ASK, "safety-level", "It must be asked for.")
 
 
 def killed(path, *calls, since=()):
-    """A session in which a run was killed right after the model had wished for calls and `since` had happened."""
+    """Return a session whose run was killed after the model had requested calls and `since` was stored."""
     session = Session.open(path / "a.db", "trip")
     message = AssistantMessage("", tuple(calls))
     events = [RunStarted("helper", "go"), ResponseReceived(Response(message, "tool_calls")), *since]
@@ -69,7 +69,7 @@ def test_call_that_had_not_started_is_run(tmp_path):
     assert (ran, told) == (["it"], ["it is gone"])
 
 
-def test_approved_call_is_not_asked_about_again(tmp_path):
+def test_approved_call_is_not_approved_again(tmp_path):
     """An approval stored before the process died is not requested again."""
     tool, ran = erasing()
     session = killed(tmp_path, ERASE, since=[Approved("a", Approval.ONCE)])
@@ -179,14 +179,14 @@ def test_handoff_to_an_unknown_agent(tmp_path):
 
 
 class Folder:
-    """A place that calls change, each of them slower than the next one."""
+    """A folder that calls change; each call takes less time than the one before."""
 
     def __init__(self) -> None:
         self.path: list[str] = []
         self.left = 3
 
     def enter(self, name: str) -> str:
-        """Go into a folder."""
+        """Enter a folder."""
         before = list(self.path)
         self.left -= 1
         time.sleep(0.02 * self.left)
@@ -257,7 +257,7 @@ def test_calls_of_functions_with_a_shared_object_run_in_order(way):
 
 
 def paying(*amounts):
-    """Payments of these amounts in one response."""
+    """Return a response with payments of these amounts."""
     return [call("pay", amount=amount) for amount in amounts]
 
 
@@ -300,7 +300,7 @@ def test_queued_call_is_not_started_after_the_time_limit():
 
 
 def many_calls(count, tool="add"):
-    """A response that wishes for so many calls."""
+    """Return a response with the given number of calls."""
     return AssistantMessage("", tuple(ToolCall(f"c{place}", tool, f'{{"a": {place}}}') for place in range(count)))
 
 

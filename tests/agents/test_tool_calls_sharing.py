@@ -1,4 +1,4 @@
-"""Proves that it is known which objects a function shares with others."""
+"""Tests for the detection of objects that are shared between functions, whose calls run in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AT_THE_TOP: list[str] = []
 
 
 class Shop:
-    """Something with a state."""
+    """An object with state."""
 
     def order(self) -> None:
         """Order something."""
@@ -27,13 +27,13 @@ class Shop:
 
 @dataclass(frozen=True)
 class Fixed:
-    """Something that never changes."""
+    """An immutable object."""
 
     name: str
 
 
 def around(*held):
-    """A function whose closure holds these."""
+    """Return a function whose closure holds these objects."""
 
     def call() -> object:
         return held
@@ -42,7 +42,7 @@ def around(*held):
 
 
 def calling(function):
-    """A function that calls another one."""
+    """Return a function that calls another one."""
 
     def call() -> object:
         return function()

@@ -1,4 +1,4 @@
-"""What is a model told of a tool's result, beyond the result itself?"""
+"""Tests for notes that are added to tool results: repeats, changed arguments, and labels."""
 
 from agentkit.agents.tool_calls import Repeats, ResultNotes
 from agentkit.decisions import Label
@@ -10,12 +10,12 @@ AGAIN = "[Note: this call with these arguments has already returned this result;
 
 
 def result(content="Closed.", status="ok", whole=None):
-    """A result of the tool."""
+    """Return a result of the tool."""
     return ToolResult("look", status, content, whole=whole)
 
 
 def used(content="Closed.", arguments=CALL.arguments, name="look", **options):
-    """A call that has its result."""
+    """Return a call with its result."""
     return ToolCallFinished(ToolCall("id0", name, arguments), result(content, **options))
 
 

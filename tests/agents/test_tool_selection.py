@@ -1,4 +1,4 @@
-"""Which tools is a model offered now?"""
+"""Tests for the selection of tools: searchable tools, found tools, and their order."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ BIG = Toolset([weather, stock]).searchable()
 
 
 def names_in(llm):
-    """The tools that each request offered."""
+    """Return the names of the tools offered in each request."""
     return [[spec.name for spec in request.tools] for request in llm.requests]
 
 

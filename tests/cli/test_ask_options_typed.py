@@ -1,4 +1,4 @@
-"""Is an answer of the fields that were asked for, as JSON?"""
+"""Tests for typed answers on the command line: fields, classes, and JSON output."""
 
 import json
 from dataclasses import fields, is_dataclass
@@ -84,8 +84,8 @@ def test_class_from_a_python_file(tmp_path):
         answer_type(f"{path}:Order")
 
 
-def test_the_answer_is_json(command):
-    """The answer is indented JSON of these fields, which the provider was asked to enforce."""
+def test_answer_is_json(command):
+    """The answer is indented JSON with these fields, and the schema is sent to the provider."""
     with FakeServer(say('{"name": "Rex", "day": "2026-11-23"}')) as server:
         out, _, code = command("--no-session", "--schema", "name, day date: when it came", "A dog?", server=server)
     assert (json.loads(out), code) == ({"name": "Rex", "day": "2026-11-23"}, 0)

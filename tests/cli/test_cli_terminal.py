@@ -1,4 +1,4 @@
-"""What is told on stderr: two lines, and colours where they belong."""
+"""Tests for messages on stderr: problem and remedy, wrapping, and colours."""
 
 import pytest
 
@@ -42,14 +42,14 @@ def test_error_message_is_split_into_problem_and_remedy(text, parts):
         (OSError("odd"), "Error: odd\nCheck that"),
     ],
 )
-def test_an_error_says_what_to_do(error, told, capsys):
-    """An error that does not say what to do itself is given advice by its kind."""
+def test_error_without_a_remedy_gets_advice(error, told, capsys):
+    """An error message without a remedy gets advice for its kind of error."""
     tell_error(error)
     assert capsys.readouterr().err.startswith(told)
 
 
-def test_a_file_that_fails_is_advised_about_as_a_file(capsys):
-    """An error that a file brought about says to look at the file, whatever the file was for."""
+def test_error_caused_by_a_file_gets_advice(capsys):
+    """An error caused by a file advises checking the file, whatever it is used for."""
     error = SessionError("It cannot be written.")
     error.__context__ = OSError(2, "No such file")
     tell_error(error)
@@ -63,10 +63,10 @@ def test_tell_error_appends_advice(capsys):
 
 
 class Terminal:
-    """A stream that a person reads."""
+    """A stream that is a terminal."""
 
     def isatty(self):
-        """It is a terminal."""
+        """Return True."""
         return True
 
 

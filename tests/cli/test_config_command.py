@@ -1,4 +1,4 @@
-"""`agentkit config` and `agentkit init`."""
+"""Tests for `agentkit config` and `agentkit init`."""
 
 import json
 import os
@@ -60,8 +60,8 @@ def test_config_trust(typed_line, tmp_path):
         ("limits.cost", "0", "The limit cost takes a number above 0, or none for no limit."),
     ],
 )
-def test_unknown_names_are_not_set(typed_line, key, value, message):
-    """`config set` refuses providers, tools and limits that do not exist, and writes nothing."""
+def test_unknown_names_are_rejected(typed_line, key, value, message):
+    """`config set` rejects unknown providers, tools and limits, and writes nothing."""
     _, err, code = typed_line("config", "set", key, value)
     assert (code, message in err or message.replace(". ", ".\n") in err) == (2, True)
     assert not (Path(os.environ["XDG_CONFIG_HOME"]) / "agentkit" / "config.toml").exists()
@@ -76,13 +76,13 @@ def test_unknown_names_are_not_set(typed_line, key, value, message):
         ("tools", "core,mine.py,hosted:web_search"),
     ],
 )
-def test_known_names_are_set(typed_line, key, value):
-    """`config set` accepts models with a colon in their name, and tools of files that are not run for it."""
+def test_known_names_are_accepted(typed_line, key, value):
+    """`config set` accepts models with a colon in their name, and tools of files, which are not run."""
     assert typed_line("config", "set", key, value)[2] == 0
 
 
 def test_init_writes_a_file_that_can_be_uncommented(typed_line, tmp_path):
-    """`init` writes the user's file, `--project` the project's; each is right once its settings are uncommented."""
+    """`init` writes the user's file, `--project` the project's; both are valid once their settings are uncommented."""
     assert typed_line("init")[2] == 0
     own = Path(os.environ["XDG_CONFIG_HOME"]) / "agentkit" / "config.toml"
     assert typed_line("init", "--project")[2] == 0
@@ -110,7 +110,7 @@ def test_init_reports_an_unwritable_folder(typed_line, monkeypatch, tmp_path):
     assert (code, "cannot be written" in err) == (2, True)
 
 
-def test_a_negative_value_is_not_an_option(typed_line):
-    """A value that begins with a dash is checked as a value."""
+def test_negative_value_is_not_an_option(typed_line):
+    """A value that begins with a dash is validated as a value."""
     _, err, code = typed_line("config", "set", "limits.cost", "-1")
     assert (code, "takes a number above 0" in err, "No such option" in err) == (2, True, False)

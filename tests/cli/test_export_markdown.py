@@ -1,4 +1,4 @@
-"""What does a conversation look like in a file?"""
+"""Tests for exports of conversations as Markdown and JSON lines."""
 
 import stat
 
@@ -45,7 +45,7 @@ def test_export_as_markdown(session, tmp_path):
 
 
 def test_json_lines_are_an_export(session, tmp_path):
-    """A file called .jsonl is what `agentkit sessions import` reads."""
+    """A file with the suffix .jsonl is an export that `agentkit sessions import` reads."""
     save(session, tmp_path / "trip.jsonl")
     assert Session.restore(tmp_path / "trip.jsonl", name="again").messages == session.messages
 

@@ -1,4 +1,4 @@
-"""Is a Python file run once as an import would run it, and told by its line when that fails?"""
+"""Tests for the loading of Python files: imports, annotations, and errors with file and line."""
 
 import sys
 from typing import get_type_hints

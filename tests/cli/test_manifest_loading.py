@@ -1,4 +1,4 @@
-"""Is the agent found that a file holds, and nothing else of the file run?"""
+"""Tests for the agent that a file defines, which is found without running the program's main block."""
 
 import sys
 
@@ -18,7 +18,7 @@ bot = Agent('bot'{})
 
 @pytest.fixture
 def write(tmp_path):
-    """Write a file; gives its path as text."""
+    """Write a file; return its path as a string."""
 
     def written(text, name="bot.py"):
         (tmp_path / name).write_text(text, "utf-8")
@@ -46,8 +46,8 @@ def test_leading_agent(write, given):
     assert agent_in(write(TWO.format(given)))[0].name == "bot"
 
 
-def test_the_named_agent(write):
-    """Of several agents one can be named."""
+def test_named_agent(write):
+    """One of several agents can be named."""
     path = write(TWO.format(""))
     assert agent_in(f"{path}:clerk")[0].name == "clerk"
     assert refused(path) == f"{path} has clerk, bot, so the choice is ambiguous. Name one: {path}:NAME."
@@ -61,8 +61,8 @@ def test_program_without_an_agent(write):
     assert refused(path) == f"There is no Agent in {path}. Define one at module level, for example: it = Agent(...)"
 
 
-def test_a_text_file(write, tmp_path):
-    """An agent's text file describes the agent."""
+def test_text_file(write, tmp_path):
+    """A text file that describes an agent is accepted."""
     found, folder = agent_in(write("tools: core\n\nBe brief.\n", "clerk.txt"))
     assert (found.name, found.instruction, folder) == ("clerk", "Be brief.", tmp_path)
 

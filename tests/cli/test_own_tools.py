@@ -1,4 +1,4 @@
-"""Which tools does a Python file offer on the command line?"""
+"""Tests for tools from Python files on the command line."""
 
 import json
 import sys
@@ -69,8 +69,8 @@ def test_tools_list_defines_the_offered_tools(shop):
     assert tools_named([str(shop)]).names == ("calculator", "_secret")
 
 
-def test_a_program_is_run_once(tmp_path):
-    """However often its tools are named, a program is run once."""
+def test_program_is_run_once(tmp_path):
+    """A program is run once, however often its tools are named."""
     path = tmp_path / "counting.py"
     path.write_text("import os\nos.mkdir(__file__ + '.run')\ndef count() -> int:\n    return 1\n")
     assert tools_named([str(path)])[0] is tool_named(f"{path}:count")
@@ -119,8 +119,8 @@ def test_model_calls_tools_of_a_file(command, shop):
     assert "pay can change this machine or data elsewhere, so it needs approval." in results[1]
 
 
-def test_one_is_run_and_explained(command, shop):
-    """A tool of a file can be shown, run and explained like those that we ship."""
+def test_tool_of_a_file_is_run_and_explained(command, shop):
+    """A tool of a file can be shown, run and explained like a shipped tool."""
     assert "The price of an order in EUR." in command("tools", "show", f"{shop}:price")[0]
     order = json.dumps({"lines": ["a"]})
     assert command("tools", "run", f"{shop}:price", f"order={order}")[0] == "5\n"
@@ -140,8 +140,8 @@ def test_hosted_tool_is_selected(command):
     assert (code, "no hosted tool 'web_search'" in err) == (2, True)
 
 
-def test_a_project_names_no_program(command, tmp_path, shop, own_user_file, monkeypatch):
-    """Your own file may name a program, and a project's may not, trusted or not: it would be run."""
+def test_project_cannot_name_a_program(command, tmp_path, shop, own_user_file, monkeypatch):
+    """The user's settings file may name a program; a project's file may not, even if it is trusted."""
     monkeypatch.chdir(tmp_path)
     own_user_file(f'tools = ["{shop}"]\n')
     with FakeServer(say("Yes.")) as server:
@@ -156,14 +156,14 @@ def test_a_project_names_no_program(command, tmp_path, shop, own_user_file, monk
 
 
 def test_servers_of_a_file(command, tmp_path, monkeypatch):
-    """`-t FILE.json` gives a model the tools of the servers that the file lists; a project's file may not name one."""
+    """`-t FILE.json` offers the tools of the MCP servers in the file; a project's file cannot name one."""
     pytest.importorskip("mcp", reason="the extra agentkit-tools[mcp] is not installed")
     (tmp_path / "tools.json").write_text(json.dumps([{"name": "look", "inputSchema": {"type": "object"}}]))
     plain = {"command": sys.executable, "args": ["-S", str(PLAIN), str(tmp_path)]}
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"plain": plain}}))
     with FakeServer(call("look"), say("Nothing.")) as server:
         out, err, code = command("-t", f"{tmp_path}/mcp.json", "--no-session", "What is it?", server=server)
-    assert (out, code) == ("Nothing.\n", REFUSED)  # since nobody could be asked about a SYSTEM tool
+    assert (out, code) == ("Nothing.\n", REFUSED)  # because a SYSTEM tool would need approval
     assert [each["function"]["name"] for each in server.requests[0].json["tools"]] == ["look"]
     assert "safety-level" in err
     look = tool_named(f"{tmp_path}/mcp.json:look")

@@ -1,4 +1,4 @@
-"""Are files and money said as a person says them?"""
+"""Tests for the words that describe files and costs."""
 
 from agentkit.cli.export import heading, kind_of, money
 from agentkit.usage import Price, Tariff, Usage

@@ -1,12 +1,12 @@
-"""Does `agentkit show` show what was recorded, so that a person understands it and nothing tricks the terminal?"""
+"""Tests for `agentkit show`: the display of recorded runs at a terminal and as a page."""
 
 from agentkit.cli.sessions import recorded
 from agentkit.sessions.transcript import CallStory, StoryMoment, build_stories
 from agentkit.usage import Usage
 
 
-def test_a_page_is_written(command, cassette, tmp_path):
-    """`--html` writes one page, and says where."""
+def test_page_is_written(command, cassette, tmp_path):
+    """`--html` writes a page and prints its path."""
     out, err, code = command("show", str(cassette), "--html", str(tmp_path / "page.html"))
     assert (out, code) == ("", 0)
     assert "page.html" in err
@@ -60,8 +60,8 @@ def test_call_contains_decision_result_and_duration(cassette):
     assert write.seconds >= 0
 
 
-def test_a_run_is_shown(command, cassette):
-    """Prompt, requests with tokens, calls with decisions, results, the answer, changes and money are there."""
+def test_run_is_shown(command, cassette):
+    """The prompt, requests, calls, decisions, results, answer, changes and costs of a run are shown."""
     text, err, code = command("show", str(cassette))
     assert (err, code) == ("", 0)
     for line in [
@@ -84,6 +84,6 @@ def test_a_run_is_shown(command, cassette):
     assert text.splitlines()[1].startswith("3 runs, 5 requests, 6 tool calls, ")
 
 
-def test_nothing_tricks_the_terminal(command, cassette):
-    """No control character of a model or a tool reaches the terminal."""
+def test_control_characters_are_removed(command, cassette):
+    """No control character of a model or tool is written to the terminal."""
     assert {letter for letter in command("show", str(cassette))[0] if not letter.isprintable()} == {"\n"}

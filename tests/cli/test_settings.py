@@ -1,4 +1,4 @@
-"""Which value holds, and where is it from?"""
+"""Tests for the precedence of settings: flags, variables, and files of projects and users."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from agentkit.errors import ConfigError, UnknownTool
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch, tmp_path):
-    """An empty folder, and no provider in the environment."""
+    """An empty folder, without a provider in the environment."""
     names = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "AGENTKIT_MODEL", "AGENTKIT_PROVIDER", "AGENTKIT_BASE_URL")
     for name in (*names, "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
@@ -19,7 +19,7 @@ def folder(monkeypatch, tmp_path):
 
 @pytest.fixture
 def project(folder):
-    """Write the project's file."""
+    """Write the project's settings file."""
 
     def write(text):
         (folder / "agentkit.toml").write_text(text)
@@ -28,7 +28,7 @@ def project(folder):
 
 
 def test_flag_environment_project_user_default(monkeypatch, own_user_file, project):
-    """A flag comes before a variable, that before the project's file, that before the user's, and then the default."""
+    """Settings are taken from flags, variables, the project's file, the user's file, and defaults, in this order."""
     assert settings_here().values["safety"].source == "default"
     path = own_user_file('safety = "network"\ninstruction = "Mine."\n[limits]\ncost = 1.0\n')
     assert settings_here().values["instruction"].source == str(path)
@@ -49,7 +49,7 @@ def test_invalid_variable_is_named(monkeypatch):
         settings_here()
 
 
-def test_an_unknown_tool_is_reported_with_its_source(own_user_file):
+def test_unknown_tool_is_reported_with_its_source(own_user_file):
     """The error for an unknown tool names the file that lists it, and suggests a name once."""
     path = own_user_file('tools = ["calculater"]\n')
     with pytest.raises(UnknownTool) as raised:
@@ -73,8 +73,8 @@ def test_an_unknown_tool_is_reported_with_its_source(own_user_file):
         ("approve = true", "No setting is named 'approve'"),
     ],
 )
-def test_a_project_may_not_send_keys_elsewhere_or_allow_more(text, said, project):
-    """What would send keys or questions elsewhere, or let more happen unasked, is an error in a project's file."""
+def test_project_settings_that_allow_more_are_rejected(text, said, project):
+    """A project's file cannot redirect requests or keys, or allow more without approval."""
     project(text)
     with pytest.raises(ConfigError) as caught:
         settings_here()
@@ -112,8 +112,8 @@ def test_trace_of_an_untrusted_project_is_ignored(project):
     assert "is not trusted, so that trace in it does not count" in found.notes[0]
 
 
-def test_a_project_that_narrows_needs_no_trust(project):
-    """A project that only narrows is not mentioned."""
+def test_restrictive_project_needs_no_trust(project):
+    """An untrusted project that only restricts settings is not reported."""
     project('safety = "safe"')
     assert settings_here().notes == ()
 
@@ -143,8 +143,8 @@ def test_model_with_a_provider_overrides_the_provider(flags, place, own_user_fil
     assert (llm.provider, llm.model) == place
 
 
-def test_fallbacks_follow_a_model_s_name(own_user_file, monkeypatch):
-    """Wherever a model is named its fallbacks may follow; the first decides on the place, also for `-m`."""
+def test_fallbacks_may_follow_a_model_name(own_user_file, monkeypatch):
+    """A model name may be followed by fallbacks; the first model selects the provider, also with `-m`."""
     monkeypatch.setenv("GROQ_API_KEY", "k")
     own_user_file('provider = "groq"\nmodel = "mine | ollama:theirs"\n')
     for llm in (settings_here().llm(), settings_here({"model": "mine | ollama:theirs"}).llm()):
@@ -160,8 +160,8 @@ def test_fallbacks_follow_a_model_s_name(own_user_file, monkeypatch):
     assert [each.provider for each in settings_here().llm().fallbacks] == ["ollama"]
 
 
-def test_the_offline_model_needs_no_model(own_user_file):
-    """The offline model is asked as itself, whatever model the files name."""
+def test_offline_model_ignores_the_model_setting(own_user_file):
+    """The offline model is used under its own name, whatever model the settings files name."""
     own_user_file('base_url = "http://127.0.0.1:1/v1"\nmodel = "mine"\n')
     found = settings_here({"provider": "offline"})
     assert (found.of("model"), found.of("base_url"), found.of("provider")) == (None, None, "offline")
@@ -198,24 +198,24 @@ def test_environment_overrides_files(own_user_file, monkeypatch):
     assert (llm.provider, llm.model) == ("ollama", "qwen3")
 
 
-def test_another_model_can_be_asked_for(own_user_file):
-    """The settings give a client for another model too, at the same place or at its own."""
+def test_client_for_another_model(own_user_file):
+    """The settings create a client for another model, at the same provider or another one."""
     own_user_file('base_url = "http://127.0.0.1:1/v1"\nmodel = "mine"\n')
     found = settings_here()
     assert (found.llm("yours").model, found.llm("yours").describe().endpoint) == ("yours", "http://127.0.0.1:1/v1")
     assert found.llm("ollama:qwen3").provider == "ollama"
 
 
-def test_another_model_stays_where_the_first_is_named(own_user_file, monkeypatch):
-    """A model's name alone is a model of the provider that the settings name, whatever key the environment has."""
+def test_model_name_uses_the_configured_provider(own_user_file, monkeypatch):
+    """A model name without a provider uses the provider of the settings, whatever key is in the environment."""
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     own_user_file('model = "ollama:mine"\n')
     llm = settings_here().llm("yours")
     assert (llm.provider, llm.model) == ("ollama", "yours")
 
 
-def test_tools_are_those_named(own_user_file):
-    """Tools and collections are named as for the flag."""
+def test_tools_setting_names_tools_and_collections(own_user_file):
+    """The setting `tools` accepts tools and collections like the flag."""
     own_user_file('tools = ["calculator", "web"]\n')
     assert settings_here().tools.names == ("calculator", "web_search", "fetch_url", "wikipedia")
 
@@ -233,6 +233,25 @@ def test_agent_file_precedence(monkeypatch, folder, own_user_file):
     assert (found.limits.cost, found.limits.seconds, found.of("safety")) == (0.5, 9, SafetyLevel.SAFE)
     assert found.values["instruction"].source == str(path)
     assert settings_here(None, path).of("session") == "trips"
+
+
+def test_program_precedence(folder, own_user_file):
+    """A program's agent overrides the tools, safety level, iterations, changed limits and session of other files."""
+    own_user_file('safety = "safe"\ntools = "web"\nsession = "mine"\n[limits]\ncost = 1.0\nseconds = 9\n')
+    path = folder / "clerk.py"
+    path.write_text(
+        "from agentkit import Agent, Limits, core_tools\n"
+        "tools, limits = core_tools.only('calculator'), Limits(cost=0.5)\n"
+        "clerk = Agent('clerk', tools, limits=limits, max_iterations=12, safety='network', session='trips')\n"
+    )
+    found = settings_here(None, path)
+    assert (found.tools.names, found.of("safety"), found.of("session")) == (
+        ("calculator",),
+        SafetyLevel.NETWORK,
+        "trips",
+    )
+    assert (found.of("limits.iterations"), found.limits.cost, found.limits.seconds) == (12, 0.5, 9)
+    assert settings_here({"limits": {"cost": 2.0}}, path).limits.cost == 2
 
 
 @pytest.mark.parametrize(("said", "session"), [("", None), ("session: none\n", "")])

@@ -1,4 +1,4 @@
-"""What may a setting be?"""
+"""Tests for the keys of settings: valid values, and errors for invalid ones."""
 
 import pytest
 
@@ -70,8 +70,8 @@ def test_limit_syntax(word, limit):
         ("cost=cheap", "takes a number, or none for no limit"),
     ],
 )
-def test_a_wrong_limit_says_how_it_is_written(word, said):
-    """A limit that cannot be read says which there are, and how they are written."""
+def test_invalid_limit_explains_the_syntax(word, said):
+    """An invalid limit raises an error that lists the limits and their syntax."""
     with pytest.raises(ConfigError) as caught:
         limit_of(word)
     assert said in str(caught.value)

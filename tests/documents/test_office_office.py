@@ -1,4 +1,4 @@
-"""Is a document of an office program read as its author sees it, and is one that is hostile refused?"""
+"""Tests for the conversion of office documents, and for hostile ones."""
 
 import collections
 import io
@@ -31,13 +31,13 @@ def packed(parts):
 
 
 def word(body, **parts):
-    """A document of Word with this body."""
+    """Return a Word document with this body."""
     return packed({"word/document.xml": f"<w:document {W}><w:body>{body}</w:body></w:document>", **parts})
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=[each["name"] for each in DOCUMENTS])
-def test_a_document_is_read(document):
-    """Headings, lists, tables, notes, sheets with dates, and slides in their order become Markdown."""
+def test_document_is_read(document):
+    """Headings, lists, tables, notes, sheets with dates, and slides in order become Markdown."""
     assert text_of_office(packed(document["parts"])) == (document.get("title", ""), "\n".join(document["text"]))
 
 
@@ -103,7 +103,7 @@ SHEET = '<sheet name="a" r:id="r1"/>'
 
 
 def book(sheet, sheets=SHEET, texts=""):
-    """A document of Excel, of which all sheets are this one."""
+    """Return an Excel workbook whose sheets are all this one."""
     return packed(
         {
             "xl/workbook.xml": f'<workbook xmlns:r="r">{sheets}</workbook>',
@@ -118,7 +118,7 @@ PARAGRAPH = "<o:table-cell><o:p>x</o:p></o:table-cell>"
 
 
 def open_sheet(body):
-    """A spreadsheet of OpenDocument."""
+    """Return an OpenDocument spreadsheet."""
     kind = "application/vnd.oasis.opendocument.spreadsheet"
     return packed({"mimetype": kind, "content.xml": f'<o:c xmlns:o="o">{body}</o:c>'})
 
@@ -239,8 +239,8 @@ def test_cell_in_a_far_column_is_moved():
     assert text_of_office(sheet) == ("", f"## S\n\n{',' * 1000}1,2,3")
 
 
-def test_parts_are_found_from_where_they_are_named():
-    """Targets are relative to the part that names them, or to the whole."""
+def test_targets_are_relative_to_their_part():
+    """Targets are relative to the part that contains them, or to the package root."""
     targets = RELATION.format("a", "../one.xml") + RELATION.format("b", "/two.xml") + RELATION.format("c", "three.xml")
     made = Archive(packed({"ppt/_rels/presentation.xml.rels": RELATIONS.format(targets)}))
     related = made.relationships("ppt/presentation.xml")

@@ -1,4 +1,4 @@
-"""Under which words is a text found?"""
+"""Tests for the words under which a text is indexed and searched."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from agentkit.documents.search_terms import MAX_WORDS, Terms, folded, indexed, t
     ],
 )
 def test_diacritics_are_folded(text, plain):
-    """Words are found without their diacritics, also those letters that Unicode does not take apart, such as đ."""
+    """Words are found without their diacritics, including letters that Unicode does not decompose, such as đ."""
     assert folded(text) == plain
 
 
@@ -27,14 +27,14 @@ def test_diacritics_are_indexed_as_variants():
     assert terms_of("ha noi") == Terms(("ha", "noi"))
 
 
-def test_names_of_programs_are_found_by_their_parts():
+def test_identifiers_are_found_by_their_parts():
     """The name readFile is also found as `read file`, and read_file as a whole before its parts."""
     assert indexed("HTTPServer readFile SAFE Safe").variants == "http server read file"
     assert terms_of("read_file don't").words == ("read file", "read", "file", "don t", "don", "t")
 
 
-def test_scripts_without_blanks_are_found_by_pairs():
-    """Chinese, Japanese and Thai are found by each two characters that follow one another."""
+def test_scripts_without_spaces_are_found_by_pairs():
+    """Chinese, Japanese and Thai are found by pairs of consecutive characters."""
     assert terms_of("東京都").words == ("東 京", "京 都")
     assert terms_of("水").words == ("水",)
     assert "東  京" in indexed("東京").words
@@ -48,8 +48,8 @@ def test_terms_contain_only_words(question):
     assert bool(terms) == any(char.isalnum() for char in question)
 
 
-def test_a_huge_question_is_bounded():
-    """Of a huge question the first words are searched for."""
+def test_huge_question_is_bounded():
+    """Only the first words of a huge question are searched for."""
     assert len(terms_of(" ".join(f"word{number}" for number in range(100_000))).words) == MAX_WORDS
 
 
@@ -66,6 +66,6 @@ def test_a_huge_question_is_bounded():
         ("use of use", ("use",)),
     ],
 )
-def test_words_of_grammar_are_left_out_of_english_questions(question, words):
-    """An English question is searched for without words of grammar, unless they are names or all that there is."""
+def test_stop_words_are_ignored(question, words):
+    """Stop words of an English question are ignored, unless they are names or the only words."""
     assert terms_of(question).words == words

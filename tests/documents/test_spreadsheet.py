@@ -1,4 +1,4 @@
-"""Number formats of spreadsheets."""
+"""Tests for the number formats of spreadsheets."""
 
 import json
 from pathlib import Path

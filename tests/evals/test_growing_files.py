@@ -1,4 +1,4 @@
-"""Append-only files of whole lines."""
+"""Tests for append-only files of whole lines."""
 
 import fcntl
 import os
@@ -56,7 +56,7 @@ def test_existing_content_is_read(place, content, is_foreign, lines):
     assert place.read_bytes() == b"".join(line + b"\n" for line in lines)
 
 
-def test_an_existing_file_becomes_private(place):
+def test_existing_file_becomes_private(place):
     """`mend` restricts the permissions of an existing file to its owner."""
     place.touch(0o644)
     place.chmod(0o644)
@@ -67,7 +67,7 @@ def test_an_existing_file_becomes_private(place):
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
 
 
-def test_what_is_no_file(tmp_path):
+def test_path_that_is_not_a_regular_file_is_rejected(tmp_path):
     """A folder, pipe or device raises a SessionError."""
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path / "pipe", "/dev/full"):
@@ -77,7 +77,7 @@ def test_what_is_no_file(tmp_path):
         opened(tmp_path)
 
 
-def test_one_at_a_time(place):
+def test_only_one_writer_at_a_time(place):
     """Only one run at a time can open a file for writing."""
     file = opened(place)
     with pytest.raises(SessionError, match="Another run writes to"):
@@ -86,7 +86,7 @@ def test_one_at_a_time(place):
     opened(place).close()
 
 
-def test_a_file_that_cannot_be_shortened():
+def test_file_that_cannot_be_shortened():
     """An incomplete line that cannot be removed raises a SessionError."""
     sealed = os.memfd_create("sealed", os.MFD_ALLOW_SEALING)
     os.write(sealed, b'{"ours": 1}\n{"cut')

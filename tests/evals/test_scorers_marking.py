@@ -1,4 +1,4 @@
-"""Marking of a trial by all its scorers."""
+"""Tests for the scoring of a trial by all its scorers."""
 
 from agentkit.evals import Case, Scorer, contains
 from agentkit.evals.scorers import marked
@@ -9,7 +9,7 @@ def broken(case, result):
     raise KeyError("price")
 
 
-def test_an_exception_in_a_scorer_is_reported(answering):
+def test_exception_in_a_scorer_is_reported(answering):
     """An exception in a scorer is reported with its name, and earlier scores remain."""
     scores, fault = marked([contains(), Scorer.of(broken), contains()], Case("x", "yes"), answering("yes"))
     assert [score.name for score in scores] == ["contains"]
@@ -17,7 +17,7 @@ def test_an_exception_in_a_scorer_is_reported(answering):
     assert marked([contains()], Case("x", "yes"), answering("yes"))[1] == ""
 
 
-def test_a_function_skips_a_case(answering):
+def test_function_skips_a_case(answering):
     """A function that returns None skips the case, which gets no score from it."""
     scorers = [Scorer.of(lambda _case, _result: None), Scorer.of(lambda _case, _result: 1.0)]
     scores, error = marked(scorers, Case("2 + 2?"), answering("4"))

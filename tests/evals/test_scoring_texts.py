@@ -1,4 +1,4 @@
-"""Scorers of texts, patterns and JSON."""
+"""Tests for scorers of texts, patterns and JSON."""
 
 from dataclasses import dataclass
 
@@ -52,7 +52,7 @@ def test_matches(scoring):
     assert (missed.passed, missed.reason) == (False, r'"\\d{4}" is not found')
 
 
-def test_an_invalid_regular_expression_is_rejected(answering):
+def test_invalid_regular_expression_is_rejected(answering):
     """An invalid regular expression raises a ConfigError when it is given or first used."""
     with pytest.raises(ConfigError, match="not a valid regular expression"):
         matches("(")
@@ -85,7 +85,7 @@ def test_json_equal(scoring, answer, expected, reason):
     assert (score.passed, score.reason) == (not reason, reason)
 
 
-def test_an_answer_that_is_not_json_is_reported(scoring):
+def test_answer_that_is_not_json_is_reported(scoring):
     """An answer that is not JSON is reported in the reason."""
     assert scoring(json_equal(), "It is 3.", 3).reason.startswith("the answer is not JSON")
 
@@ -98,7 +98,7 @@ class City:
     inhabitants: int
 
 
-def test_a_typed_answer(answering):
+def test_typed_answer(answering):
     """An answer of an output type is compared as JSON."""
     result = answering('{"name": "Huế", "inhabitants": 1236000}', output_type=City)
     assert result.output == City("Huế", 1236000)

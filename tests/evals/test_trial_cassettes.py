@@ -1,4 +1,4 @@
-"""Cassettes of trials."""
+"""Tests for the cassettes of trials."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Where is a document cut?"""
+"""Tests for the splitting of documents into passages."""
 
 from itertools import pairwise
 
@@ -26,7 +26,7 @@ def test_small_sections_are_merged():
     assert piece == ChunkDraft("# A\n\nIntro.\n\n## B\n\nOne.\n\n## C\n\nTwo.", "A", 1, 11)
 
 
-def test_a_long_section_is_cut_between_sentences_and_overlaps():
+def test_long_section_is_cut_between_sentences_and_overlaps():
     """A passage ends with a sentence, and the next one repeats the last sentence."""
     sentences = [f"Sentence number {number} is here." for number in range(40)]
     pieces = cut([DocumentBlock(" ".join(sentences), ("S",), 1)], ChunkSize(300, 60))
@@ -81,7 +81,7 @@ def test_blank_text_produces_no_passages():
     assert cut([DocumentBlock(" \n", (), 1)], ChunkSize()) == []
 
 
-def test_a_passage_does_not_span_pages():
+def test_passage_does_not_span_pages():
     """A passage never spans two pages."""
     pieces = cut([DocumentBlock("One.", (), 0, 1), DocumentBlock("Two.", (), 0, 2)], ChunkSize())
     assert pieces == [ChunkDraft("One.", "", None, None, 1), ChunkDraft("Two.", "", None, None, 2)]

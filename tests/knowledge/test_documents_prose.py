@@ -1,4 +1,4 @@
-"""How are Markdown and plain text built?"""
+"""Tests for the structure of Markdown and plain text."""
 
 from agentkit.knowledge.chunks import DocumentBlock
 from agentkit.knowledge.documents import blocks_of_lines, blocks_of_markdown, blocks_of_text
@@ -29,7 +29,7 @@ def test_underlined_headings_are_headings():
     ]
 
 
-def test_a_fenced_code_block_is_a_single_block():
+def test_fenced_code_block_is_a_single_block():
     """A fenced code block is a single block, and an unclosed fence extends to the end."""
     text = "before\n```sh\n# no heading\n\nls\n```\nafter\n~~~\nopen\n\n# still"
     assert list(blocks_of_markdown(text)) == [

@@ -1,4 +1,4 @@
-"""How is a program built?"""
+"""Tests for the structure of source code."""
 
 import warnings
 
@@ -52,7 +52,7 @@ def test_invalid_python_is_split_by_its_layout():
     assert [block.section for block in blocks_of_python("print 'old'\n\ndef f(:\n  x\n")] == [(), ("f",)]
 
 
-def test_a_huge_program_is_split_by_its_layout():
+def test_huge_program_is_split_by_its_layout():
     """A very large program is split by its layout without parsing it."""
     text = "x = [" + "1," * 5_000_000 + "]\n\ndef f():\n    pass\n"
     assert [block.section for block in blocks_of_python(text)] == [(), ("f",)]

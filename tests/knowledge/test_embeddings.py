@@ -1,4 +1,4 @@
-"""How does a text become a vector, and which vectors can be compared?"""
+"""Tests for embeddings: batches, validation, and changes of the model."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_invalid_embed_arguments_are_rejected(given):
         made_by(*given)
 
 
-def test_an_unknown_provider_is_rejected():
+def test_unknown_provider_is_rejected():
     """A model name with an unknown provider raises NoProvider."""
     with pytest.raises(NoProvider, match="Unknown provider"):
         made_by("olama:nomic-embed-text")
@@ -55,7 +55,7 @@ def test_no_vectors_without_an_embedding_function():
     assert made_by(None) is None
 
 
-def test_a_model_embeds_passages_and_questions(tmp_path):
+def test_model_embeds_passages_and_questions(tmp_path):
     """An LLM embeds passages and questions, and its usage is counted."""
     with FakeServer() as server, Knowledge(":memory:", embed=LLM(base_url=server.base_url, model="m")) as knowledge:
         assert knowledge.usage == NO_USAGE
@@ -68,7 +68,7 @@ def test_a_model_embeds_passages_and_questions(tmp_path):
         assert len(server.requests) == 3
 
 
-def test_a_model_by_its_name(monkeypatch):
+def test_model_by_its_name(monkeypatch):
     """A model can be given by its name, and questions can use another one."""
     with FakeServer() as server:
         monkeypatch.setenv("OLLAMA_BASE_URL", server.base_url)
@@ -110,7 +110,7 @@ def test_another_embedding_model_is_rejected(place, other, said):
         knowledge.search("tea")
 
 
-def test_the_same_model_of_another_provider(place):
+def test_same_model_of_another_provider(place):
     """The same model of another provider is accepted."""
     with FakeServer() as server, Knowledge(place, embed=scripted("m")) as knowledge:
         knowledge.add_text("A cup of green tea", "tea")
@@ -118,7 +118,7 @@ def test_the_same_model_of_another_provider(place):
             assert elsewhere.search("tea")
 
 
-def test_a_memory_rejects_another_embedding_model(place):
+def test_memory_rejects_another_embedding_model(place):
     """A memory rejects another model until `embed_again` is called."""
     with Memory(place, embed=scripted("first")) as memory:
         memory.remember("Ann drinks green tea.")

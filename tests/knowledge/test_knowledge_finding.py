@@ -1,4 +1,4 @@
-"""Which documents are at a place, and what is in them?"""
+"""Tests for finding and reading the files of a folder."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def test_files_are_sorted(tmp_path):
     assert list(files_below(f"{tmp_path}")) == [f"{tmp_path}/b.md", f"{tmp_path}/a/c.md"]
 
 
-def test_a_huge_file_is_not_read(tmp_path):
+def test_huge_file_is_not_read(tmp_path):
     """A file that is too large is reported."""
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(MAX_FILE_BYTES + 1)

@@ -1,4 +1,4 @@
-"""In which order are passages given?"""
+"""Tests for the ranking of passages."""
 
 import pytest
 
@@ -29,13 +29,13 @@ def test_wordings_contain_the_question():
     assert len(wordings("a", lambda _: map(str, range(100)))) == 6
 
 
-def test_a_single_passage_is_not_reranked():
+def test_single_passage_is_not_reranked():
     """A single passage is not reranked."""
     passage = Chunk("text", "source")
     assert reranked("question", [passage], lambda *_: pytest.fail("asked")) == [passage]
 
 
-def test_an_invalid_reranking_response_is_an_error():
+def test_invalid_reranking_response_is_an_error():
     """A reranking model that returns no numbers raises BadResponse."""
     passages = [Chunk("a", "s", number=1), Chunk("b", "s", number=2)]
     with ScriptedLLM("I cannot.", repeat=True) as llm, pytest.raises(BadResponse):

@@ -1,4 +1,4 @@
-"""What is known of a model's family, and what does a refusal teach?"""
+"""Tests for adjustments of requests: known model families, and what is learned from rejections."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ STRICT_TOOL = {"type": "function", "function": {"name": "f", "parameters": {}, "
 
 
 def refusal(text, parameter=None, status=400, code=None):
-    """A refusal as the transport raises it."""
+    """Return a rejection as the transport raises it."""
     return Rejected(f"The provider answered {status}: {text}", status=status, parameter=parameter, code=code)
 
 
@@ -43,11 +43,11 @@ def refusal(text, parameter=None, status=400, code=None):
     ],
 )
 def test_known_adjustments_of_model_families(model, protocol, body, sent):
-    """Parameters that a model family is known to refuse or rename are adjusted before the request."""
+    """Parameters that a model family is known to reject or rename are adjusted before the request."""
     assert request_adjustments.with_known_adjustments(body, model, protocol) == sent
 
 
-# the body; what the server says, its parameter; the body afterwards
+# the body; the error of the server, its parameter; the adjusted body
 LESSONS = {
     "parameter": ({"seed": 1}, "not supported", "seed", {}),
     "parameter by path": ({"reasoning": {"effort": "low"}}, "Unsupported parameter", "reasoning.effort", {}),
@@ -193,8 +193,8 @@ LESSONS = {
 
 
 @pytest.mark.for_each(("body", "text", "parameter", "sent"), LESSONS.values(), ids=LESSONS)
-def test_refusal_adjusts_the_request(body, text, parameter, sent):
-    """A refusal that names an unsupported feature adjusts the request."""
+def test_rejection_adjusts_the_request(body, text, parameter, sent):
+    """A rejection that names an unsupported feature adjusts the request."""
     adjustment = request_adjustments.adjustment_for(body, refusal(text, parameter))
     assert adjustment.apply(body) == sent
 
@@ -238,13 +238,13 @@ NOTHING_LEARNT = {
 
 
 @pytest.mark.for_each(("body", "error"), NOTHING_LEARNT.values(), ids=NOTHING_LEARNT)
-def test_what_teaches_nothing(body, error):
-    """A refusal of anything else teaches nothing."""
+def test_other_rejections_adjust_nothing(body, error):
+    """Other rejections adjust nothing."""
     assert request_adjustments.adjustment_for(body, error, chosen={"seed", "stop"}) is None
 
 
-def test_a_strict_schema_that_is_refused():
-    """Only the schema that strict mode refuses is sent without it; all of them are, if the refusal names no tool."""
+def test_rejected_strict_schema():
+    """Only the schema that strict mode rejects is sent without it, or all of them if no tool is named."""
     error = refusal(
         "Invalid schema for function 'f'", "tools[0].function.parameters", code="invalid_function_parameters"
     )
@@ -270,8 +270,8 @@ WORDS = NAMES | st.sampled_from(
 
 
 @given(st.lists(WORDS).map("".join), st.none() | st.lists(NAMES).map(".".join), st.sampled_from([400, 422]))
-def test_no_refusal_breaks_anything(text, parameter, status):
-    """Whatever a server says, it teaches nothing or something that can be applied, and the essence stays."""
+def test_no_rejection_breaks_the_request(text, parameter, status):
+    """Whatever a server responds, no adjustment removes required parts of the request."""
     body = {
         "model": "m",
         "messages": [{"role": "user"}],

@@ -1,4 +1,4 @@
-"""Which provider do the settings name?"""
+"""Tests for the selection of a provider by arguments and variables."""
 
 import subprocess
 import sys
@@ -20,11 +20,11 @@ LOCAL = "http://127.0.0.1:9/v1"
 
 
 def token_provider():
-    """An Entra ID token."""
+    """Return an Entra ID token."""
     return "token"
 
 
-# arguments, variables; provider and model that they name; what decided
+# arguments, variables; the provider and model; the deciding setting
 CHOICES = {
     "openai's key": ({}, OPENAI, "openai", DEFAULT_MODEL, "OPENAI_API_KEY"),
     "a base URL and no key": ({}, {"OPENAI_BASE_URL": LOCAL}, "openai", DEFAULT_MODEL, "OPENAI_BASE_URL"),
@@ -149,7 +149,7 @@ CHOICES = {
     "a prefix without a model": ({"model": "openai:"}, OPENAI, "openai", DEFAULT_MODEL, "model="),
     "offline": ({"provider": "offline"}, AZURE | OPENAI, "offline", "needle3", "provider="),
     "anthropic's key": ({}, ANTHROPIC, "anthropic", DEFAULT_ANTHROPIC_MODEL, "ANTHROPIC_API_KEY"),
-    # Behind all others: that a key is there for another program must not take anybody's requests elsewhere.
+    # After all others: a key for another program must not redirect requests.
     "anthropic's key beside openai's": ({}, ANTHROPIC | OPENAI, "openai", DEFAULT_MODEL, "OPENAI_API_KEY"),
     "anthropic's key beside a server": (
         {},
@@ -197,13 +197,13 @@ CHOICES = {
 
 
 @pytest.mark.for_each(("arguments", "variables", "provider", "model", "decider"), CHOICES.values(), ids=CHOICES)
-def test_what_decides(arguments, variables, provider, model, decider):
-    """Arguments decide first, then AGENTKIT_PROVIDER, Azure's pair, OpenAI's key or a base URL, and Anthropic's key."""
+def test_precedence_of_settings(arguments, variables, provider, model, decider):
+    """Arguments come first, then AGENTKIT_PROVIDER, Azure's pair, OpenAI's key or base URL, and Anthropic's key."""
     endpoint, decided_by, _ = detect(LLMArguments(**arguments), variables)
     assert (endpoint.provider, endpoint.model, decided_by) == (provider, model, decider)
 
 
-# arguments, variables; what the error says
+# arguments, variables; words of the error
 FAILURES = {
     "nothing": (
         {},
@@ -312,20 +312,20 @@ def test_error_suggests_the_offline_model():
     assert install_command("offline") in told
 
 
-def test_a_key_in_the_wrong_place_is_not_shown():
-    """A key that is given as the provider is not shown whole in the error."""
+def test_key_passed_as_the_provider_is_redacted():
+    """A key passed as the provider is redacted in the error."""
     with pytest.raises(NoProvider, match="Unknown provider") as caught:
         detect(LLMArguments(provider="sk-proj-0123456789abcdef"), {})
     assert "0123456789" not in str(caught.value)
 
 
-def test_a_service_needs_the_name_of_a_model():
-    """A service that serves many models has no default one."""
+def test_service_needs_the_name_of_a_model():
+    """A service with many models has no default model."""
     with pytest.raises(ConfigError, match="ollama needs a model's name: pass model='ollama:MODEL'"):
         detect(LLMArguments(provider="ollama"), {})
 
 
-# arguments, variables; what was ignored and why
+# arguments, variables; the ignored setting and the reason
 IGNORED = {
     "nothing": ({}, OPENAI, ()),
     "another provider's key": (
@@ -430,8 +430,8 @@ def test_offline_provider_ignores_the_model_name():
         ("azura:gpt", "azure:gpt"),
     ],
 )
-def test_a_misspelt_provider_with_a_base_url(model, suggestion):
-    """A prefix that is one letter off the name of a provider is refused with the right spelling."""
+def test_misspelt_provider_with_a_base_url(model, suggestion):
+    """A provider prefix with one wrong letter raises an error that suggests the correct one."""
     with pytest.raises(NoProvider, match=f"Did you mean '{suggestion}'"):
         LLM(model=model, base_url="http://127.0.0.1:1/v1")
     assert LLM("openai", model=model, base_url="http://127.0.0.1:1/v1").model == model
@@ -446,8 +446,8 @@ def test_names_of_models_on_other_servers(model):
 
 
 @pytest.mark.parametrize("key", [None, "sk-0123456789"])
-def test_a_slash_instead_of_a_colon(key, monkeypatch):
-    """The way in which other toolkits name a provider's model is refused with the spelling of this one."""
+def test_slash_instead_of_a_colon(key, monkeypatch):
+    """`provider/model` raises an error that suggests `provider:model`."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(NoProvider, match="Write model='ollama:qwen3'"):
         LLM(model="ollama/qwen3", api_key=key)

@@ -1,4 +1,4 @@
-"""What becomes of what real servers send? Replayed as bytes over a real connection, in every way of asking."""
+"""Tests for the responses of real servers, replayed over a real connection in every way to request one."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ def connect(server, **options):
 
 
 def whole(**message):
-    """A whole chat answer with this message; `finish_reason`, `usage` and other fields go where they belong."""
+    """Return a complete chat answer with this message, `finish_reason`, `usage` and other fields."""
     outside = {name: message.pop(name) for name in ("usage", "x_groq", "model") if name in message}
     inside = {name: message.pop(name) for name in ("finish_reason", "choice_usage") if name in message}
     if "choice_usage" in inside:
@@ -35,19 +35,19 @@ def whole(**message):
 
 
 def chunk(finish_reason=None, /, **delta):
-    """One chunk of a streamed chat answer."""
+    """Return a chunk of a streamed chat answer."""
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}
 
 
 def piece(index=None, call_id=None, name=None, arguments=None, **extra):
-    """One piece of a tool call."""
+    """Return a piece of a tool call."""
     function = {key: value for key, value in {"name": name, "arguments": arguments}.items() if value is not None}
     fields = {key: value for key, value in {"index": index, "id": call_id}.items() if value is not None}
     return {**fields, "function": function, **extra}
 
 
 def calls_of(*pieces):
-    """The chunks of a streamed answer whose tool calls arrive in these pieces, one a chunk."""
+    """Return the chunks of a streamed answer with these pieces of tool calls, one per chunk."""
     return [*(chunk(tool_calls=[part]) for part in pieces), chunk("tool_calls"), "data: [DONE]\n\n"]
 
 
@@ -627,16 +627,16 @@ BYTES = {
 
 
 @pytest.mark.for_each(("body", "expected"), WHOLE.values(), ids=WHOLE)
-def test_whole_answers_of_every_shape_are_read(ask_whole, body, expected):
-    """A whole answer is read whatever shape its server gives it."""
+def test_complete_answers_of_every_shape_are_parsed(ask_whole, body, expected):
+    """A complete answer of every known shape is parsed."""
     with FakeServer(raw(json.dumps(body), content_type="application/json")) as server:
         found = facts(ask_whole(connect(server)))
     assert {name: found[name] for name in expected} == expected
 
 
 @pytest.mark.for_each(("chunks", "expected"), STREAMED.values(), ids=STREAMED)
-def test_streamed_answers_of_every_shape_are_read(ask_streamed, chunks, expected):
-    """A streamed answer is read whatever shape its server gives its chunks."""
+def test_streamed_answers_of_every_shape_are_parsed(ask_streamed, chunks, expected):
+    """A streamed answer of every known shape is parsed."""
     with FakeServer(raw(*chunks)) as server:
         found = facts(ask_streamed(connect(server)))
     assert {name: found[name] for name in expected} == expected
@@ -652,8 +652,8 @@ def test_streams_are_parsed_at_any_chunk_boundary(ask_streamed, data):
 
 
 @pytest.mark.parametrize("text", ["Xin chào 😀", "a\u2028b\u2029c\u0085d"])
-def test_characters_cut_in_two_are_put_together(ask_streamed, text):
-    """A character whose bytes arrive in two pieces is read as one, and no line separator of Unicode ends a line."""
+def test_split_characters_are_decoded(ask_streamed, text):
+    """A character whose bytes arrive in two pieces is decoded, and a Unicode line separator does not end a line."""
     data = f"data: {json.dumps(chunk('stop', content=text), ensure_ascii=False)}\n\n".encode()
     with FakeServer(raw(*(data[at : at + 1] for at in range(len(data))))) as server:
         assert ask_streamed(connect(server)).text == text
@@ -846,8 +846,8 @@ def test_aborted_answer_raises_bad_response(ask_whole, reason):
 
 
 @pytest.mark.for_each("reason", ["RECITATION", "PROHIBITED_CONTENT", "sensitive", "SPII"])
-def test_every_word_for_a_filter_is_known(ask_whole, reason):
-    """However a provider says that it withholds an answer, it is Rejected with one code."""
+def test_all_filter_reasons_are_known(ask_whole, reason):
+    """Every provider's finish reason for a filtered answer raises Rejected with one code."""
     body = json.dumps(whole(content=None, finish_reason=reason))
     with FakeServer(raw(body, content_type="application/json")) as server, pytest.raises(Rejected) as caught:
         ask_whole(connect(server))
@@ -855,8 +855,8 @@ def test_every_word_for_a_filter_is_known(ask_whole, reason):
 
 
 @pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
-def test_a_server_that_always_streams_is_understood(ask_whole, protocol):
-    """A server that streams its answer although it was asked for a whole one is understood."""
+def test_unrequested_stream_is_accepted(ask_whole, protocol):
+    """A server that streams an answer to a request without streaming is accepted."""
     chunks = [chunk(content="Hel"), chunk("stop", content="lo"), END_LINE]
     items = [{"type": "message", "content": [{"type": "output_text", "text": "Hello"}]}]
     events = [{"type": "response.completed", "response": {"output": items}}]
@@ -889,8 +889,8 @@ def test_truncated_stream_raises_bad_response(ask_streamed, protocol):
 
 
 @pytest.mark.for_each("protocol", ["chat", "responses", "messages"])
-def test_everything_that_a_model_can_say(ask, protocol):
-    """Text, reasoning, tool calls, usage and the end of an answer are the same in every protocol."""
+def test_responses_are_the_same_in_every_protocol(ask, protocol):
+    """Text, reasoning, tool calls, usage and finish reason are the same in every protocol."""
     usage = Usage(9, 4, 2, 1, requests=1)
     said = say("Let me see", call("f", city="Paris"), call("g"), reasoning="Hm", usage=usage, model="m-1")
     with FakeServer(said, say("Cut", finish_reason="length"), say("Free", usage=None)) as server:
@@ -904,7 +904,7 @@ def test_everything_that_a_model_can_say(ask, protocol):
 
 
 def parts_of(request, protocol):
-    """The messages or items of a recorded request."""
+    """Return the messages or items of a recorded request."""
     return request.json["input" if protocol == "responses" else "messages"]
 
 
@@ -958,15 +958,15 @@ CALL_ITEM = {
 
 
 def reasoned(asked):
-    """A reasoning item and a tool call, whole or streamed as the request asks."""
+    """Return a reasoning item and a tool call, complete or streamed as requested."""
     data = {"id": "resp_1", "status": "completed", "output": [REASONING_ITEM, CALL_ITEM], "error": None}
     if "stream" not in asked.json:
         return raw(json.dumps(data), content_type="application/json")
     return raw({"type": "response.completed", "response": data})
 
 
-def test_reasoning_items_go_back_to_their_origin_only(ask):
-    """Reasoning items are sent back as they came, but to no other server, and not in another protocol."""
+def test_reasoning_items_are_sent_back_to_their_origin_only(ask):
+    """Reasoning items are sent back unchanged, but not to another server or in another protocol."""
     with FakeServer(reasoned, "Hi", "Hi") as server, FakeServer("Hi") as stranger:
         llm = connect(server, protocol="responses")
         history = [UserMessage("Hi"), ask(llm).message, ToolMessage("a", "f", "1")]
@@ -1004,7 +1004,7 @@ def test_request_contains_no_unset_settings(ask):
     assert ("stream" in chat) == ("stream_options" in chat) == ("stream" in responses)
 
 
-# The settings; for each refusal in turn its status, parameter and text; what is left of the settings in the end.
+# The settings; the status, parameter and text of each rejection in turn; the remaining settings.
 REFUSALS = {
     "max_tokens is renamed": (
         {"max_tokens": 5},
@@ -1047,7 +1047,7 @@ REFUSALS = {
 
 
 @pytest.mark.for_each(("settings", "refusals", "left"), REFUSALS.values(), ids=REFUSALS)
-def test_refused_parameter_is_adapted_and_remembered(ask, settings, refusals, left):
+def test_rejected_parameter_is_adapted_and_remembered(ask, settings, refusals, left):
     """An unsupported parameter is dropped or renamed, both in the retry and in later requests."""
     lines = [fail(status, text, parameter=parameter) for status, parameter, text in refusals]
     with FakeServer(*lines, "Hi", "Hi") as server:
@@ -1061,8 +1061,8 @@ def test_refused_parameter_is_adapted_and_remembered(ask, settings, refusals, le
     assert len(llm.describe().adjustments) == len(lines)
 
 
-def test_stream_options_are_left_out_when_refused(ask_streamed):
-    """A server that does not know how to report usage in a stream is asked without it."""
+def test_rejected_stream_options_are_dropped(ask_streamed):
+    """A server that rejects stream options is sent requests without them."""
     with FakeServer(fail(400, "Unrecognized request argument supplied: stream_options"), "Hi") as server:
         assert ask_streamed(connect(server)).text == "Hi"
         assert "stream_options" not in server.requests[1].json
@@ -1137,8 +1137,8 @@ def test_models_known_to_refuse_reasoning_with_tools(ask, model):
     assert [body.get("reasoning_effort") for body in bodies] == ["none", "none", None]
 
 
-def test_a_wrong_value_is_not_adapted_to(ask):
-    """A value that is wrong is the user's to mend: the refusal is raised and nothing is remembered."""
+def test_invalid_value_is_not_adapted(ask):
+    """An invalid value of the user is not adapted: the rejection is raised and not remembered."""
     texts = {
         "temperature": "Invalid 'temperature': decimal above maximum value. Expected a value <= 2, but got 3 instead.",
         "reasoning_effort": "Unsupported value: 'reasoning_effort' cannot be 3. Supported values are: 'low'.",
@@ -1153,8 +1153,8 @@ def test_a_wrong_value_is_not_adapted_to(ask):
 
 
 @pytest.mark.parametrize("name", ["messages", "model", "max_tokens"])
-def test_what_makes_the_request_is_never_left_out(ask_whole, name):
-    """Messages, model and limits are not left out, whatever the server says: that would be another request."""
+def test_essential_fields_are_never_removed(ask_whole, name):
+    """Messages, model and limits are never removed, whatever the server responds."""
     line = fail(400, f"Unsupported parameter: '{name}' is not supported with this model.", parameter=name)
     with FakeServer(line) as server, pytest.raises(Rejected):
         ask_whole(connect(server), max_tokens=5)
@@ -1200,8 +1200,8 @@ def test_refusal_in_the_middle_of_a_stream_is_raised(ask_streamed):
         assert len(server.requests) == 1
 
 
-def test_a_refusal_inside_a_200_is_adapted_to(ask):
-    """A refusal that hides in a success is adapted to like any other."""
+def test_rejection_inside_a_success_is_adapted(ask):
+    """A rejection in a response with status 200 is adapted to like any other."""
     error = {"error": {"message": "unsupported parameter", "param": "seed", "code": 400}}
     whole_error, streamed_error = raw(json.dumps(error), content_type="application/json"), raw(error)
     with FakeServer(lambda asked: streamed_error if "stream" in asked.json else whole_error, "Hi") as server:
@@ -1218,8 +1218,8 @@ def strict_model(server, protocol):
 
 
 @pytest.mark.parametrize("protocol", ["chat", "responses"])
-def test_a_strict_schema_that_is_refused_is_sent_plainly(protocol):
-    """When the server refuses a schema in its strict form, the plain form is sent, and from then on."""
+def test_rejected_strict_schema_is_sent_without_strict(protocol):
+    """A schema whose strict form the server rejects is sent without it from then on."""
     request = Request([UserMessage("Hi")], tools=(STRICT,))
     refusal = fail(400, "Invalid schema for function 'f'", code="invalid_function_parameters", parameter="tools[0]")
     with FakeServer(refusal, "Hi", "Hi") as server:
@@ -1318,7 +1318,7 @@ def test_threads_share_adjustments():
 
 
 def test_encoding_is_linear_in_the_history():
-    """Four times the history costs about four times the work, not sixteen."""
+    """A history four times as long takes about four times the work."""
 
     def steps(count):
         history = [UserMessage("Hi"), AssistantMessage("Hello", extra={"mood": "calm"})] * (count // 2)
@@ -1342,8 +1342,8 @@ def test_encoding_is_linear_in_the_history():
 
 
 @pytest.mark.for_each("half", ["name", "id", "reasoning"])
-def test_half_a_character_does_not_spoil_the_conversation(ask, half):
-    """Half a character in whatever field of an answer is mended, so that the answer can be sent back."""
+def test_lone_surrogates_can_be_sent_back(ask, half):
+    """A lone surrogate in any field of an answer is replaced, so that the answer can be sent back."""
     fields = {"name": "f", "id": "1", "reasoning": "r", half: "so \ud83d"}
     function = {"name": fields["name"], "arguments": "{}"}
     calls = [{"index": 0, "id": fields["id"], "function": function, "own": [{"sign": fields["reasoning"]}]}]

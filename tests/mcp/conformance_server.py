@@ -1,4 +1,4 @@
-"""The server that the official conformance suite tests, with the tools, resources and prompts that it names."""
+"""A server for the official conformance suite, with the tools, resources and prompts that it names."""
 
 import asyncio
 import sys
@@ -151,7 +151,7 @@ def template(number: str) -> dict:
 
 
 def watched() -> str:
-    """A text that others watch."""
+    """A text with subscribers."""
     return "Nothing has changed."
 
 
@@ -195,7 +195,7 @@ PROMPTS = [test_simple_prompt, test_prompt_with_arguments, EMBEDDING, test_promp
 
 
 class OpenGate(MCPAuth):
-    """Checks host and origin, but no token: the suite sends none."""
+    """A gate that checks host and origin, but no token, because the suite sends none."""
 
     def lets_in(self, _headers):
         """Accept any headers."""

@@ -1,4 +1,4 @@
-"""Is a login forgotten, whatever else is wrong?"""
+"""Tests for logging out with missing or damaged logins."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Do the contents that servers offer come as texts and pictures, in words that nobody mistakes?"""
+"""Tests for the contents of resources and prompts."""
 
 import base64
 import json
@@ -14,17 +14,17 @@ PICTURE = Image(f"data:image/png;base64,{PNG}")
 
 
 def text(said, uri="notes://a"):
-    """A content that is a text."""
+    """Return a text content."""
     return SimpleNamespace(uri=uri, text=said, mime_type="text/plain")
 
 
 def blob(data, media_type=None, uri="notes://b"):
-    """A content that is binary."""
+    """Return a binary content."""
     return SimpleNamespace(uri=uri, blob=data, mime_type=media_type)
 
 
 def message(role, said):
-    """A message of a prompt."""
+    """Return a message of a prompt."""
     block = SimpleNamespace(type="text", text=said) if isinstance(said, str) else said
     return SimpleNamespace(role=role, content=block)
 

@@ -1,4 +1,4 @@
-"""Is a file of servers read as the programs that write it read it?"""
+"""Tests for the notation of configuration files, as written by other programs."""
 
 from pathlib import Path
 
@@ -90,12 +90,12 @@ def test_unknown_placeholders(text, told):
 
 
 def test_folders_of_other_files():
-    """A file that lies in no folder of an editor's has its own folder as the workspace."""
+    """A file outside of an editor's folder uses its own folder as the workspace."""
     assert ConfigVariables(Path("/work/project/mcp.json"), {}).filled("${workspaceFolder}") == "/work/project"
 
 
-def test_settings():
-    """A file of variables has one a line, with quotation marks and remarks."""
+def test_variables_file():
+    """A file of variables has one per line, with quotation marks and comments."""
     text = "# ours\n\nA=1\nexport B = 'two words'\nC=\"\nD=a=b\nE=\n"
     assert settings(text) == {"A": "1", "B": "two words", "C": '"', "D": "a=b", "E": ""}
     with pytest.raises(ConfigError, match="line 2 of its envFile"):

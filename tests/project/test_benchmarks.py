@@ -1,4 +1,4 @@
-"""Each benchmark run once against a local server; no test depends on timing."""
+"""Each benchmark is run once against a local server; no test depends on timing."""
 
 import json
 import subprocess
@@ -36,7 +36,7 @@ def floors(*names):
     return [library for library in FLOORS if library.name in names]
 
 
-def test_the_command_writes_figures_and_tables(tmp_path):
+def test_command_writes_figures_and_tables(tmp_path):
     """`python -m benchmarks --quick` writes the figures as JSON and Markdown."""
     figures, page = tmp_path / "figures.json", tmp_path / "page.md"
     page.write_text(f"# A page\n\n{BEGIN}\nold figures\n{END}\n\nThe rest.\n", "utf-8")
@@ -74,13 +74,13 @@ def test_deltas_are_counted(bench):
     assert [outcome.refusal for outcome in outcomes] == ["", ""]
 
 
-def test_a_missing_feature_is_listed(bench):
+def test_missing_feature_is_listed(bench):
     """A library without a feature is listed with the reason."""
     (outcome,) = bench.compare(NAMED["concurrent"], floors("http.client"))
     assert (outcome.rounds, outcome.refusal) == ([], "http.client blocks")
 
 
-def test_a_missing_tool_result_is_rejected(bench):
+def test_missing_tool_result_is_rejected(bench):
     """The server rejects and records a request without the results of its tool calls."""
     parts = urlsplit(bench.server.url("turns-2.width-2"))
     bench.server.tally()
@@ -99,7 +99,7 @@ def test_a_missing_tool_result_is_rejected(bench):
     connection.close()
 
 
-def test_a_library_that_did_less_has_no_figure():
+def test_library_that_did_less_has_no_figure():
     """A library that sent fewer requests or messages than the scenario needs has no figure."""
     told, scenario = {"values": [200]}, NAMED["concurrent"]
     assert why_not(told, {"refusals": [], "requests": 600, "most_messages": 5}, scenario, 1) == ""

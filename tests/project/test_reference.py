@@ -22,7 +22,7 @@ EXCERPTS = {
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """The text of each page, as the script writes it."""
+    """Return the text of each page, as the script writes it."""
     folder = tmp_path_factory.mktemp("reference")
     command = [sys.executable, str(ROOT / "docs" / "site" / "reference"), "--folder", str(folder)]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120, check=False)

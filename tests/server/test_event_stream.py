@@ -1,4 +1,4 @@
-"""Is what happens told to the page as it was, and as nothing but text?"""
+"""Tests for the conversion of run events to page events."""
 
 import json
 
@@ -71,7 +71,7 @@ def test_events_that_are_not_shown_are_ignored():
     assert list(page_events(PartialOutput({}))) == []
 
 
-def test_a_tool_call_event_contains_the_decision():
+def test_tool_call_event_contains_the_decision():
     """A tool call event contains the decision, and invisible characters in its name and arguments are escaped."""
     started = only(ToolCallStarted(CALL, ASKS))
     assert started["name"] == "toola\\u{202e}b\\u{200b}c"
@@ -90,7 +90,7 @@ def test_arguments_that_are_not_an_object_are_truncated(arguments):
     assert fields_of("") == []
 
 
-def test_a_question_contains_what_is_needed_to_answer():
+def test_question_contains_what_is_needed_to_answer():
     """A question contains the call, its decision and editable JSON with misleading characters escaped."""
     said = asked(
         7, ApprovalRequest("helper", "fetch_url", {"url": "https://a.example/x", "t": SPOOF}, ASKS, "/w", "c1", "run")
@@ -115,7 +115,7 @@ def test_editable_json_decodes_to_the_same_value():
     """Editable JSON decodes to the same value and escapes invisible characters."""
     value = {"a": ["é\U000e0041\n", {"b": "\u2028"}]}
     assert json.loads(editable(value)) == value
-    assert editable(value).isprintable() is False  # it is indented
+    assert editable(value).isprintable() is False  # indented
     assert not set("\U000e0041\u2028") & set(editable(value))
 
 
@@ -164,7 +164,7 @@ def test_given_history_is_converted():
     ]
 
 
-def test_the_last_event_contains_the_result():
+def test_last_event_contains_the_result():
     """The last event has the status, error and tokens of the result, and no record without changes."""
     from agentkit import Agent
     from agentkit.testing import ScriptedLLM

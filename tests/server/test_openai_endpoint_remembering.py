@@ -1,4 +1,4 @@
-"""Is it remembered what an answer was made of?"""
+"""Tests for the labels of earlier answers, which apply when a client sends them back."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def test_answers_without_labels_are_not_stored():
     assert answers.labels([AssistantMessage("kept")]) == {Label.PRIVATE}
 
 
-def test_the_oldest_are_forgotten():
+def test_oldest_are_forgotten():
     """The number of stored answers is limited, and an answer given again counts as new."""
     answers = AnswerLabels(most=2)
     for text in "1213":
@@ -55,7 +55,7 @@ def test_parts_of_an_answer_are_recognised(sent, is_known):
 
 
 @pytest.mark.parametrize("before", ["", "\n ", "I look. ", LONG])
-def test_a_partial_stream_has_its_labels(before):
+def test_partial_stream_has_its_labels(before):
     """A stream cut off anywhere after a labelled read carries the label."""
     answers, read = AnswerLabels(), set()
     telling = StreamedAnswer(answers, read)

@@ -1,4 +1,4 @@
-"""Does a reply end well when the client is slow, silent or gone?"""
+"""Tests for streamed replies to slow, silent and disconnected clients."""
 
 import asyncio
 
@@ -11,19 +11,19 @@ START = {"type": "http.response.start", "status": 200, "headers": []}
 
 
 class Connection:
-    """The other end of a connection: what was sent, and when it is closed."""
+    """A client connection that records messages and can be closed."""
 
     def __init__(self):
         self.sent = []
         self.closed, self.beaten = asyncio.Event(), asyncio.Event()
 
     async def receive(self):
-        """Wait until the client leaves."""
+        """Wait until the client disconnects."""
         await self.closed.wait()
         return {"type": "http.disconnect"}
 
     async def send(self, message):
-        """Take a message."""
+        """Record a message."""
         self.sent.append(message)
         if message.get("body") == b"beat":
             self.beaten.set()
@@ -79,7 +79,7 @@ def test_any_iterator_can_be_delivered():
     asyncio.run(main())
 
 
-def test_a_client_that_reads_late_receives_all_chunks():
+def test_client_that_reads_late_receives_all_chunks():
     """A client that reads late receives all chunks and the end."""
 
     async def main():
@@ -100,7 +100,7 @@ def test_a_client_that_reads_late_receives_all_chunks():
     asyncio.run(main())
 
 
-def test_a_heartbeat_is_sent_while_idle():
+def test_heartbeat_is_sent_while_idle():
     """A heartbeat is sent while there are no chunks."""
 
     async def main():
@@ -116,7 +116,7 @@ def test_a_heartbeat_is_sent_while_idle():
     asyncio.run(main())
 
 
-def test_an_exception_in_a_stream_is_raised():
+def test_exception_in_a_stream_is_raised():
     """An exception among the chunks ends the reply and is raised."""
 
     async def main():
@@ -132,7 +132,7 @@ def test_an_exception_in_a_stream_is_raised():
     asyncio.run(main())
 
 
-def test_a_disconnect_cancels_the_work():
+def test_disconnect_cancels_the_work():
     """A disconnect cancels the work, closes its resources and raises ClientDisconnected."""
 
     async def main():
@@ -181,7 +181,7 @@ def test_other_client_messages_are_ignored():
     asyncio.run(main())
 
 
-def test_a_closed_socket_is_a_disconnect():
+def test_closed_socket_is_a_disconnect():
     """A socket that is closed during a send counts as a disconnect."""
 
     async def main():

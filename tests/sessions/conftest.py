@@ -1,4 +1,4 @@
-"""The stores that sessions are kept in, each of them real."""
+"""Fixtures with stores for sessions of each kind."""
 
 import pytest
 
@@ -17,7 +17,7 @@ SHARED = [kind for kind in PLACES if kind != "memory"]
 
 @pytest.fixture
 def postgres_url(postgres_server):
-    """The URL of a server that holds no sessions."""
+    """The URL of a server without sessions."""
     import psycopg
 
     with psycopg.connect(postgres_server, autocommit=True) as connection:
@@ -28,25 +28,25 @@ def postgres_url(postgres_server):
 
 @pytest.fixture(params=PLACES)
 def place(request, tmp_path):
-    """What `Session.open` takes, for each kind of store."""
+    """The argument of `Session.open` for each kind of store."""
     return place_of(request, tmp_path)
 
 
 @pytest.fixture(params=SHARED)
 def shared_place(request, tmp_path):
-    """What `Session.open` takes, for each kind of store that several processes share."""
+    """The argument of `Session.open` for each kind of store that processes can share."""
     return place_of(request, tmp_path)
 
 
 def place_of(request, folder):
-    """The empty place of the kind that a test is run with."""
+    """Return an empty place of the kind of the test's parameter."""
     place = PLACES[request.param]
     return request.getfixturevalue(place) if place.endswith("_url") else place.format(folder=folder)
 
 
 @pytest.fixture
 def store(place):
-    """Each kind of store, empty."""
+    """An empty store of each kind."""
     store = store_at(place)
     yield store
     store.close()

@@ -1,4 +1,4 @@
-"""Is an entry that is kept the entry that is read?"""
+"""Tests for the rows of stored entries, and positions in them."""
 
 import pytest
 
@@ -41,13 +41,13 @@ def test_rows_after_a_position():
     ],
     ids=["no session", "nothing new", "another session"],
 )
-def test_where_nothing_was_found(found, after, position):
+def test_position_without_new_entries(found, after, position):
     """Without new entries, the position is unchanged unless the session was deleted or replaced."""
     assert parse_entries(found, after) == ([], position)
 
 
 def test_new_ids():
-    """New sessions have ids of their own, which fit into a database's whole numbers and are never the start's."""
+    """New sessions have unique ids that fit into a database integer and differ from the initial one."""
     ids = {new_id() for _ in range(1_000)}
     assert len(ids) == 1_000
     assert all(START[0] < each < 2**63 for each in ids)

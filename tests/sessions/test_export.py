@@ -1,4 +1,4 @@
-"""Is a session the same when it has been copied, carried elsewhere or read by a person?"""
+"""Tests for copying, exporting, importing and naming sessions."""
 
 import json
 import resource
@@ -42,26 +42,26 @@ ENTRIES = [SessionEntry("run-1", 0.0, event) for event in (RunStarted("helper", 
 
 
 @pytest.mark.parametrize(("at", "count"), [(0, 0), (1, 1), (4, 4), (5, 5), (None, 5)])
-def test_a_cut_between_exchanges_is_made(at, count):
-    """Messages are cut where no call is open."""
+def test_cut_between_exchanges(at, count):
+    """A conversation can be cut where no call is pending."""
     assert first_messages(MESSAGES, at) == MESSAGES[:count]
 
 
 @pytest.mark.parametrize("at", [2, 3])
-def test_a_call_is_not_parted_from_its_result(at):
+def test_cut_between_call_and_result_is_rejected(at):
     """Cutting between a call and its result raises an error that names the nearest valid positions."""
     with pytest.raises(SessionError, match=f"Between message {at} and the next.*Fork at 1 or 4\\."):
         first_messages(MESSAGES, at)
 
 
 @pytest.mark.parametrize("at", [-1, 6])
-def test_a_cut_outside_is_refused(at):
+def test_cut_out_of_range_is_rejected(at):
     """Cutting before the first or after the last message raises an error."""
     with pytest.raises(SessionError, match=r"has 5 messages.* Fork at a number from 0 to 5\."):
         first_messages(MESSAGES, at)
 
 
-def test_an_export_is_lines_of_json(tmp_path):
+def test_export_is_lines_of_json(tmp_path):
     """An export has one line for the session and one for each entry, and is readable by its owner only."""
     write_export(tmp_path / "trip.jsonl", "Hà Nội", ENTRIES)
     lines = (tmp_path / "trip.jsonl").read_text("utf-8").splitlines()
@@ -77,7 +77,7 @@ def test_an_export_is_lines_of_json(tmp_path):
     assert read_export(tmp_path / "trip.jsonl") == ("Hà Nội", ENTRIES)
 
 
-def test_an_export_overwrites_nothing(tmp_path):
+def test_export_does_not_overwrite(tmp_path):
     """An existing file is not overwritten."""
     (tmp_path / "trip.jsonl").write_text("mine")
     with pytest.raises(SessionError, match=r"already exists\. Choose another name"):
@@ -85,7 +85,7 @@ def test_an_export_overwrites_nothing(tmp_path):
     assert (tmp_path / "trip.jsonl").read_text() == "mine"
 
 
-def test_an_export_that_cannot_be_written_leaves_no_file(tmp_path):
+def test_failed_export_leaves_no_file(tmp_path):
     """A failed export raises an error and leaves no file behind."""
     with pytest.raises(SessionError, match="No such file or directory"):
         write_export(tmp_path / "none" / "trip.jsonl", "trip", ENTRIES)
@@ -124,7 +124,7 @@ def test_invalid_export_is_rejected(tmp_path, text, problem):
         read_export(tmp_path / "trip.jsonl")
 
 
-def test_a_file_that_is_not_there_cannot_be_read(tmp_path):
+def test_missing_file_raises(tmp_path):
     """A missing file raises an error that names it."""
     with pytest.raises(SessionError, match=r"'.*none' cannot be read: No such file"):
         read_export(tmp_path / "none")
@@ -132,14 +132,14 @@ def test_a_file_that_is_not_there_cannot_be_read(tmp_path):
 
 def test_messages_become_a_finished_run():
     """Messages from elsewhere are stored as a finished run."""
-    validate_messages, ended = history_entries(MESSAGES)
-    assert validate_messages.event == HistoryGiven(MESSAGES)
+    given, ended = history_entries(MESSAGES)
+    assert given.event == HistoryGiven(MESSAGES)
     assert ended.event == RunEnded("done")
-    assert validate_messages.run == ended.run
+    assert given.run == ended.run
 
 
-def test_a_new_conversation_is_named_after_its_prompt():
-    """The name has the first words of the prompt, never a secret, and an end that makes it unique."""
+def test_new_conversation_is_named_after_its_prompt():
+    """The name has the first words of the prompt, no secret, and a suffix that makes it unique."""
     assert new_name("What is 17% of 2,400? I ask").startswith("what-is-17-of-")
     assert new_name("same") != new_name("same")
     assert "a1a1" not in new_name("sk-" + "a1" * 20)
@@ -173,8 +173,8 @@ def test_given_messages_equal_their_stored_form():
 
 
 @pytest.mark.parametrize("count", ["1", 1.0, True])
-def test_cut_is_at_a_number(count):
-    """A conversation is cut behind a number of messages, and at nothing else."""
+def test_position_of_a_cut_is_a_number(count):
+    """A conversation is cut after a number of messages; other values are rejected."""
     with pytest.raises(SessionError, match="fork takes a number of messages"):
         first_messages(MESSAGES, count)
 
@@ -238,7 +238,7 @@ def test_plain_text_message_is_not_copied(message):
 
 
 @pytest.mark.parametrize("message", [UserMessage(5), UserMessage("Hi", by_person="no"), AssistantMessage(None)])
-def test_a_message_of_other_types_is_refused(message):
+def test_message_with_invalid_fields_is_rejected(message):
     """A message whose fields have the wrong types raises an error."""
     with pytest.raises(SessionError, match=r"messages\[0\] cannot be stored"):
         validate_messages([message])

@@ -1,4 +1,4 @@
-"""Is a run that is over told so that a person understands it?"""
+"""Tests for the text of a recorded session."""
 
 import json
 from dataclasses import replace
@@ -167,7 +167,7 @@ def test_session_text():
 
 
 class Sneezed(StoredEvent):
-    """A kind of stored event that does not exist yet."""
+    """An unknown type of stored event."""
 
 
 def test_unknown_event_is_shown_by_name():

@@ -1,4 +1,4 @@
-"""Which names may a session bear?"""
+"""Tests for the names of sessions."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from agentkit.sessions.store import validate_session_name
 
 
 @pytest.mark.parametrize("name", ["trip", "Chuyến đi Đà Nẵng", "日本\u3000旅行", "👨‍👩‍👧 trip", "a/b:c", "x" * 200])
-def test_names_are_any_words(name):
-    """A session's name is any text of up to 200 characters."""
+def test_valid_names(name):
+    """The name of a session is any text of up to 200 characters."""
     assert validate_session_name(name) == name
 
 

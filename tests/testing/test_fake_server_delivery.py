@@ -1,4 +1,4 @@
-"""Which bytes a fake server sends for a reply."""
+"""Tests for the bytes that a fake server sends for a reply."""
 
 import json
 
@@ -25,8 +25,8 @@ def _body(delivery):
     return b"".join(delivery.pieces[1:])
 
 
-def test_a_json_answer_has_a_length():
-    """An answer that is not streamed has a length and can be followed by another."""
+def test_json_answer_has_a_length():
+    """A complete answer has a content length, and its connection can be reused."""
     delivery = _deliver("Hi", _request(), 3)
     head = delivery.pieces[0].decode()
     assert head.startswith("HTTP/1.1 200 OK\r\nX-Request-Id: req_3\r\nContent-Type: application/json\r\n")
@@ -35,7 +35,7 @@ def test_a_json_answer_has_a_length():
     assert delivery.ends_well
 
 
-def test_a_chat_stream_ends_with_done():
+def test_chat_stream_ends_with_done():
     """A Chat Completions stream is sent in chunks, has no event names and ends with [DONE]."""
     head, *chunks = _deliver("Hi", _request(stream=True)).pieces
     assert b"Transfer-Encoding: chunked" in head
@@ -44,7 +44,7 @@ def test_a_chat_stream_ends_with_done():
     assert chunks[-2:] == [b"e\r\ndata: [DONE]\n\n\r\n", b"0\r\n\r\n"]
 
 
-def test_a_responses_stream_names_its_events():
+def test_responses_stream_names_its_events():
     """A Responses stream names each event and ends with the last of them."""
     _, *chunks, end = _deliver("Hi", _request(_RESPONSES, stream=True)).pieces
     lines = [chunk.split(b"\r\n")[1].split(b"\n") for chunk in chunks]
@@ -56,8 +56,8 @@ def test_a_responses_stream_names_its_events():
 
 @both_protocols
 @pytest.mark.parametrize(("after", "said"), [(0, 0), (1, 1), (2, 2), (None, 3), (9, 3)])
-def test_a_stream_is_cut_after_so_many_deltas(path, after, said):
-    """A cut stream holds as many deltas as were asked for, never its end, and closes as it should."""
+def test_stream_is_truncated_after_some_deltas(path, after, said):
+    """A truncated stream has the requested number of deltas, no end marker, and valid framing."""
     delivery = _deliver(cut("one two three", after=after), _request(path, stream=True))
     body = _body(delivery)
     assert sum(body.count(word) for word in (b"one ", b"two ", b"three")) == said
@@ -69,8 +69,8 @@ def test_a_stream_is_cut_after_so_many_deltas(path, after, said):
 
 
 @both_protocols
-def test_a_stream_without_deltas_is_cut_after_its_first_event(path):
-    """An empty answer can be cut."""
+def test_stream_without_deltas_is_cut_after_its_first_event(path):
+    """A stream without deltas is truncated after its first event."""
     assert len(_deliver(cut(filtered()), _request(path, stream=True)).pieces) == 3
 
 
@@ -86,29 +86,29 @@ def test_cut_answer_is_incomplete_json(path):
 
 
 @both_protocols
-def test_a_dropped_stream_has_no_closing_mark(path):
+def test_dropped_stream_has_no_end(path):
     """A dropped stream stops in the middle, and its connection cannot be used again."""
     delivery = _deliver(drop("one two", after=1), _request(path, stream=True))
     assert b"one " in delivery.pieces[-1]
     assert not delivery.ends_well
 
 
-def test_a_dropped_json_answer_is_shorter_than_promised():
-    """A dropped answer promises its whole length and sends the first half."""
+def test_dropped_json_answer_is_incomplete():
+    """A dropped answer states its whole length and has half of its bytes."""
     whole, dropped = _deliver("Hi", _request()), _deliver(drop("Hi"), _request())
     assert dropped.pieces == whole.pieces[:2]
     assert not dropped.ends_well
 
 
-def test_a_silent_drop_sends_nothing():
-    """`drop()` sends not even a head."""
+def test_silent_drop_sends_nothing():
+    """`drop()` sends nothing, not even a status line."""
     delivery = _deliver(slow(drop(), before_seconds=2), _request())
     assert (delivery.pieces, delivery.delay_seconds, delivery.ends_well) == ((), 2, False)
 
 
 @both_protocols
 def test_raw_bytes_are_sent_in_any_protocol(path):
-    """Raw bytes are sent as they are, whatever was asked."""
+    """Raw bytes are sent unchanged, whatever was requested."""
     pieces = _deliver(raw(b"data: {}\r\n\r\n", b"", ": comment\n"), _request(path)).pieces
     assert pieces[1:] == (b"c\r\ndata: {}\r\n\r\n\r\n", b"a\r\n: comment\n\r\n", b"0\r\n\r\n")
     head, body = _deliver(raw("<html>", content_type="text/html", status=299), _request(path)).pieces
@@ -116,8 +116,8 @@ def test_raw_bytes_are_sent_in_any_protocol(path):
     assert (b"Content-Length: 6" in head, body) == (True, b"<html>")
 
 
-def test_waits_are_passed_on():
-    """How long to wait is part of a delivery."""
+def test_delays_are_part_of_a_delivery():
+    """The delay is part of a delivery."""
     delivery = _deliver(slow("Hi", before_seconds=1, between_seconds=2), _request())
     assert (delivery.delay_seconds, delivery.pause_seconds) == (1, 2)
 
@@ -146,6 +146,6 @@ def test_invalid_request_returns_an_error_status(request_, status):
 @pytest.mark.parametrize(
     "path", [_CHAT, _RESPONSES, "/chat/completions", "/openai/deployments/m/chat/completions", "/openai/v1/responses"]
 )
-def test_every_base_path_is_known(path):
-    """A question to a model is known by the end of its path."""
+def test_base_paths_are_ignored(path):
+    """A model request is recognised by the end of its path."""
     assert objection(_request(path)) is None

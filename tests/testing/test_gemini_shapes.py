@@ -1,4 +1,4 @@
-"""The bodies of answers in Gemini's protocol."""
+"""Tests for Gemini responses of the fake server."""
 
 import pytest
 
@@ -14,8 +14,8 @@ LINES = {
 
 
 @pytest.mark.for_each(("reason", "line"), LINES.items())
-def test_a_stream_has_the_parts_of_the_whole_answer(reason, line):
-    """The parts of all chunks make up the parts of the whole answer, and only the last one says why it ended."""
+def test_stream_has_the_parts_of_the_whole_answer(reason, line):
+    """The parts of all chunks are those of the complete answer, and only the last one has the finish reason."""
     answer, request = reply_of(line).content, RecordedRequest("POST", "/models/gemini:generateContent")
     (whole,) = gemini_body(answer, request, 1)["candidates"]
     *deltas, last = gemini_chunks(answer, request, 1)

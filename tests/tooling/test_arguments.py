@@ -1,4 +1,4 @@
-"""Proves how a model's arguments are read, repaired and, when they are wrong, explained."""
+"""Tests for parsing, repairing and explaining a model's arguments."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ from agentkit.tooling.arguments import (
         ("{}", {}),
     ],
 )
-def test_arguments_come_in_many_forms(arguments: Any, read: dict[str, Any]) -> None:
-    """JSON text, a mapping, JSON encoded twice, and nothing at all are understood."""
+def test_forms_of_arguments(arguments: Any, read: dict[str, Any]) -> None:
+    """A JSON string, a mapping, JSON encoded twice, and no arguments at all are accepted."""
     assert read_arguments(arguments) == read
 
 
@@ -84,7 +84,7 @@ def test_error_message_is_bounded() -> None:
 
 
 def test_sentences_name_the_argument_and_what_was_expected() -> None:
-    """Each sentence names the argument, says what was expected, and shows what was given."""
+    """Each sentence names the argument, the expected type and the given value."""
     assert missing_sentence(["path"], {"type": "string"}) == "Argument 'path' is missing; it should be text."
     assert missing_sentence(["items", 2, "price"]) == "Argument 'items[2].price' is missing."
     assert (
@@ -105,7 +105,7 @@ def test_sentences_name_the_argument_and_what_was_expected() -> None:
         ({"a": [1, 2]}, "{'a': [1, 2]}"),
     ],
 )
-def test_values_are_shown_briefly(value: object, text: str) -> None:
+def test_values_are_shortened_in_errors(value: object, text: str) -> None:
     """A value is shown in a few characters."""
     assert format_value(value) == text
 
@@ -143,8 +143,8 @@ def test_walk_omits_validator_branches() -> None:
     assert walk(arguments, ["t", 0]) == ("t", 0)
 
 
-def test_json_inside_text_is_read() -> None:
-    """A list or an object that was written as JSON text is read where it did not fit, at any depth."""
+def test_nested_json_strings_are_parsed() -> None:
+    """A list or object written as a JSON string is parsed if it is needed, at any depth."""
     arguments = {"a": '[{"b": 1}]', "c": {"d": ("{}", 1)}, "e": "not json", "f": "7"}
     faults = [((name,), "wrong", None) for name in "aef"] + [(("c", "d", 0), "wrong", None)]
     assert repair(arguments, faults, []) == {"a": [{"b": 1}], "c": {"d": [{}, 1]}, "e": "not json", "f": "7"}
@@ -168,8 +168,8 @@ def test_copied_arguments_are_independent() -> None:
     assert (copy["text"], copy["mark"], copy["lock"]) == ("x", mark, [lock])
 
 
-def test_a_null_that_did_not_fit_means_not_given() -> None:
-    """A null is dropped from inner objects, and outside for parameters that are optional; never from lists."""
+def test_invalid_null_counts_as_omitted() -> None:
+    """An invalid null is dropped from nested objects and for optional parameters, but never from lists."""
     arguments = {"a": None, "b": None, "c": {"d": None, "e": 1}, "f": [None]}
     faults = [(path, "wrong", None) for path in (("a",), ("b",), ("c", "d"), ("f", 0))]
     assert repair(arguments, faults, ["a"]) == {"b": None, "c": {"e": 1}, "f": [None]}

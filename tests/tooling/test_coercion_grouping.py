@@ -1,4 +1,4 @@
-"""Proves that arguments are found where a model has put one object too many around them, or one too few."""
+"""Tests for arguments with a superfluous or a missing wrapper object."""
 
 from __future__ import annotations
 

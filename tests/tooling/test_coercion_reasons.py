@@ -1,4 +1,4 @@
-"""Proves that what a validator objects to is told in words a model can act on."""
+"""Tests for the reasons of validation errors, in words that a model can act on."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_object_without_valid_discriminator() -> None:
     assert discriminator_fault({}, {}) is None
 
 
-def test_the_first_sentence_of_an_error() -> None:
+def test_first_sentence_of_an_error() -> None:
     """Only the first sentence of a long error message is used."""
     assert first_sentence(ValueError("It is wrong. Read the manual.\nAnd more")) == "It is wrong"
 

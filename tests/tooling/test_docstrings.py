@@ -1,4 +1,4 @@
-"""Proves which headings and entries of docstrings are understood."""
+"""Tests for the headings and entries of docstrings."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ STYLES = {
 
 @pytest.mark.parametrize("docstring", STYLES.values(), ids=STYLES)
 def test_parameters_are_described_under_a_heading(docstring: str) -> None:
-    """Entries are read in the notations that people use, with the lines that go on below them."""
+    """Entries in common notations are parsed, with their continuation lines."""
     text, parameters = split_docstring(inspect.cleandoc(docstring))
     assert text == "Search."
     assert {name: parameters[name] for name in ("query", "limit")} == {
@@ -98,7 +98,7 @@ def test_several_names_share_a_description() -> None:
     "docstring",
     ["", "Just text: with a colon.", "Note: this computes. Args: none.", "Todo:\n    things", "Warning:\n  x: y"],
 )
-def test_a_docstring_without_headings_is_all_text(docstring: str) -> None:
+def test_words_like_headings_in_a_text_are_ignored(docstring: str) -> None:
     """Words that look like headings inside a text are left alone."""
     assert split_docstring(docstring) == (docstring, {})
 

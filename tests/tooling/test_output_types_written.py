@@ -1,4 +1,4 @@
-"""Which JSON values stand in what a model wrote?"""
+"""Tests for finding JSON values in an answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from agentkit.tooling.output_types import JSONCandidates, find_json
     ],
 )
 def test_values_are_found(text, values):
-    """Values are found in a fence, behind a byte order mark and among words, but not inside one another."""
+    """Values are found in a fence, after a byte order mark and in text, but not inside each other."""
     found = find_json(text)
     assert (list(found.values), found.fault) == (values, None)
 
@@ -91,8 +91,8 @@ LONG = 100_000
     ],
     ids=lambda _: "",
 )
-def test_a_hostile_text_is_read_in_one_go(text, values):
-    """A megabyte of quotes, brackets, fences and errors takes no longer for each character than a line of them."""
+def test_hostile_text_is_parsed_in_linear_time(text, values):
+    """A megabyte of quotes, brackets, fences and errors is parsed in linear time."""
     assert list(find_json(text).values) == values
 
 

@@ -1,4 +1,4 @@
-"""Proves how what came of a tool call is told."""
+"""Tests for the results of tool calls: status, errors, truncation, and redaction."""
 
 from __future__ import annotations
 
@@ -41,28 +41,28 @@ DENIED = Decision(Verdict.DENY, "no-rm", "This deletes files.", remedy="Use tras
         (["error"], "ok", None),
     ],
 )
-def test_a_dictionary_speaks_for_itself(value: Any, status: Status, error: str | None) -> None:
-    """A dictionary with a status word or an error says how the call went; anything else went well."""
+def test_dictionary_determines_the_status(value: Any, status: Status, error: str | None) -> None:
+    """A dictionary with a status or an error determines the status; any other value is a success."""
     result = success("demo", value, 1_000)
     assert (result.status, result.error, result.value) == (status, error, value)
     assert result.ok is (error is None)
 
 
 @pytest.mark.for_each("status", get_args(Status))
-def test_every_status_word_is_understood(status: Status) -> None:
-    """Each of the status words can be reported by a tool with an error, but for those that only a run can say."""
+def test_every_status_is_accepted(status: Status) -> None:
+    """Each status can be reported by a tool with an error, except for those reserved for runs."""
     told = success("demo", {"status": status, "error": "broken"}, 1_000).status
     assert told == ("failed" if status in ("waiting", "interrupted") else status)
 
 
-def test_output_that_was_cut_is_truncated() -> None:
-    """Output beyond its bound has the status truncated, and the whole value is still there for the caller."""
+def test_output_beyond_the_limit_is_truncated() -> None:
+    """Truncated output has the status `truncated`, and the whole value is available to the caller."""
     result = success("demo", "x" * 500, 100)
     assert (result.status, len(result.content), len(result.value), result.ok) == ("truncated", 100, 500, True)
 
 
-def test_a_failure_that_was_cut_stays_a_failure() -> None:
-    """Cutting the output never hides that the call failed."""
+def test_truncated_failure_is_a_failure() -> None:
+    """A truncated failure is still a failure."""
     assert success("demo", {"error": "e", "output": "x" * 500}, 200).status == "failed"
 
 
@@ -73,7 +73,7 @@ def test_failure_is_reported_as_json() -> None:
     assert (result.status, result.error, result.decision, result.value) == ("failed", 'no "quotes"', DENIED, None)
 
 
-def test_a_failure_is_bounded_and_can_be_encoded() -> None:
+def test_failure_is_truncated_and_can_be_encoded() -> None:
     """A long error with lone surrogates is truncated and can be encoded."""
     result = failure("demo\ud800", "x\ud800" * 10**6, "failed")
     assert len(result.content) < 2_500
@@ -122,7 +122,7 @@ def test_keyboard_interrupt_in_str_is_raised() -> None:
         exception_result("demo", Interrupting())
 
 
-def test_a_denial_carries_reason_and_remedy() -> None:
+def test_denial_has_reason_and_remedy() -> None:
     """The error of a denied call contains the reason and the remedy."""
     result = denial("demo", DENIED)
     assert (result.status, result.error, result.decision) == ("denied", "This deletes files. Use trash.", DENIED)
@@ -134,7 +134,7 @@ def test_long_unknown_tool_name_is_truncated():
     assert json.loads(failure("x" * 100_000, "no such tool", "failed").content)["tool"] == "x" * 64
 
 
-def test_a_decision_shows_no_secrets() -> None:
+def test_decision_contains_no_secrets() -> None:
     """Secrets are removed from the decision in a result."""
     token = "ghp_" + "Q7" * 18
     decision = Decision(Verdict.ALLOW, "r", f"sends {token}", f"curl -H {token}", "no")
@@ -179,10 +179,10 @@ def test_truncated_result_contains_its_handle() -> None:
 
 
 class Whereabouts:
-    """A value whose text is the name of the thread that asks for it."""
+    """A value whose text is the name of the current thread."""
 
     def __str__(self) -> str:
-        """The thread's name."""
+        """Return the name of the thread."""
         return threading.current_thread().name
 
 

@@ -1,4 +1,4 @@
-"""Proves how any Python value becomes bounded text."""
+"""Tests for the rendering of any Python value as bounded text."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from agentkit.tooling.results import cut_text, is_long, render, with_read_more
 ROOM = 50_000
 
 
-def told(value: Any) -> Any:
+def parsed_rendering(value: Any) -> Any:
     """Render a value and parse the JSON text, which must be valid and complete."""
     text, was_cut, _ = render(value, ROOM)
     assert not was_cut
-    return json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is no JSON"))
+    return json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is not JSON"))
 
 
 class Color(enum.Enum):
-    """An enum of several kinds of values."""
+    """An enum with values of several types."""
 
     RED = "red"
     PAIR = (1, 2)
@@ -52,20 +52,20 @@ class Level(enum.IntEnum):
 
 
 class Word(enum.StrEnum):
-    """An enum of words."""
+    """An enum of strings."""
 
     YES = "yes"
 
 
 class Point(NamedTuple):
-    """A tuple with names."""
+    """A named tuple."""
 
     x: int
     y: int
 
 
 class Grid:
-    """An array as numpy has them: of any number of dimensions, with a text that leaves out its middle."""
+    """An array like numpy's, of any number of dimensions, whose text omits its middle."""
 
     __array_interface__: ClassVar = {"version": 3}
 
@@ -100,7 +100,7 @@ class Person(BaseModel):
 
 
 class Holder(BaseModel):
-    """A pydantic model that cannot always write itself as JSON."""
+    """A pydantic model that cannot always be serialized as JSON."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     thing: Any = None
@@ -121,20 +121,20 @@ class Holding:
 
 
 class Evasive:
-    """An object that answers no question about what it has."""
+    """An object whose attributes cannot be read."""
 
     def __getattr__(self, name: str) -> object:
         raise RuntimeError(f"nothing is called {name}")
 
 
 class Name(str):
-    """Text of a type of its own."""
+    """A subclass of str."""
 
     __slots__ = ()
 
 
 class Squares(collections.abc.Mapping[int, int]):
-    """A mapping that is no dictionary and counts how often it is asked."""
+    """A mapping that is not a dictionary and counts its lookups."""
 
     def __init__(self, size: int) -> None:
         self.size, self.asked = size, 0
@@ -218,7 +218,7 @@ class Squares(collections.abc.Mapping[int, int]):
 )
 def test_every_value_becomes_valid_json(value: Any, expected: Any) -> None:
     """Any return value is rendered as valid JSON without NaN, Infinity or lone surrogates."""
-    found = told(value)
+    found = parsed_rendering(value)
     assert expected(found) if callable(expected) else found == expected
 
 
@@ -237,8 +237,8 @@ def test_text_is_rendered_without_quotes() -> None:
     assert render("a\ud800b", ROOM) == ("a\ufffdb", False, ())
 
 
-def test_json_is_written_for_readers_of_any_language() -> None:
-    """Letters outside ASCII are written as themselves, which costs fewer tokens."""
+def test_non_ascii_letters_are_not_escaped() -> None:
+    """Non-ASCII letters are not escaped, which takes fewer tokens."""
     assert render({"city": "Hà Nội"}, ROOM)[0] == '{"city": "Hà Nội"}'
 
 
@@ -246,12 +246,12 @@ def test_recursive_value_is_marked() -> None:
     """A reference from a value to itself is replaced by a note."""
     loop: dict[str, Any] = {"x": 1}
     loop["me"] = loop
-    assert told(loop) == {"x": 1, "me": "(this value contains itself)"}
+    assert parsed_rendering(loop) == {"x": 1, "me": "(this value contains itself)"}
     node = Node("a")
     node.next = node
-    assert told(node)["next"] == "(this value contains itself)"
+    assert parsed_rendering(node)["next"] == "(this value contains itself)"
     shared = [1]
-    assert told([shared, shared]) == [[1], [1]]
+    assert parsed_rendering([shared, shared]) == [[1], [1]]
 
 
 def test_deeply_nested_value_is_truncated() -> None:
@@ -297,8 +297,8 @@ def test_truncated_dictionary_keeps_keys_and_small_values() -> None:
     assert 9_000 < len(text) <= 10_000
 
 
-def test_a_cut_list_keeps_whole_items_of_head_and_tail() -> None:
-    """A list that is too long keeps its first and its last items, 80 to 20, and counts the ones between."""
+def test_truncated_list_keeps_whole_items() -> None:
+    """A long list keeps its first and last items at 80 to 20, and counts the ones between."""
     rows = [{"id": number, "name": f"row {number}"} for number in range(10_000)]
     text, was_cut, _ = render(rows, 10_000)
     found = json.loads(text)
@@ -312,7 +312,7 @@ def test_a_cut_list_keeps_whole_items_of_head_and_tail() -> None:
     assert note == pytest.approx(4 * (len(items) - note), rel=0.2)
 
 
-def test_a_cut_mapping_counts_its_missing_entries() -> None:
+def test_truncated_mapping_counts_omitted_entries() -> None:
     """A large dictionary keeps its first and last entries and counts the ones between."""
     text, _, _ = render({f"key {number}": number for number in range(10_000)}, 5_000)
     found = json.loads(text)
@@ -321,16 +321,16 @@ def test_a_cut_mapping_counts_its_missing_entries() -> None:
     assert found["…"].endswith("of 10,000 entries left out")
 
 
-def test_a_mapping_that_cannot_be_read_backwards_keeps_its_head() -> None:
-    """A mapping of another kind than dict is read from its beginning only, and only as far as there is room."""
+def test_mapping_without_reverse_order_keeps_its_head() -> None:
+    """A mapping other than a dictionary is read from its beginning, and only as far as needed."""
     squares = Squares(1_000_000)
     text, _, _ = render(squares, 5_000)
     assert json.loads(text)["3"] == 9
     assert squares.asked < 5_000
 
 
-def test_cut_bytes_say_how_many_are_missing() -> None:
-    """Bytes beyond the bound are cut before they are decoded."""
+def test_truncated_bytes_state_the_omitted_number() -> None:
+    """Long bytes are truncated before they are decoded."""
     for value in (b"a" * 10**6, b"\xff" * 10**6, "é".encode() * 10**6):
         text, was_cut, _ = render(value, 1_000)
         assert was_cut
@@ -421,20 +421,20 @@ def test_secrets_are_removed_before_truncation(value: Any, max_chars: int) -> No
     assert "ghp_Q" not in render(value, max_chars)[0]
 
 
-def test_a_secret_is_found_before_json_disguises_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The value of a secret variable is struck out though JSON would write it with escapes."""
+def test_secret_is_redacted_before_json_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The value of a secret variable is redacted even if JSON would escape it."""
     monkeypatch.setenv("DB_PASSWORD", 'p@ss"w0rd\\xyz99\n')
     for value in (Node('is p@ss"w0rd\\xyz99'), {'p@ss"w0rd\\xyz99'}, {"a": b'p@ss"w0rd\\xyz99'}):
         assert "xyz99" not in render(value, ROOM)[0]
 
 
-def test_all_missing_characters_are_counted() -> None:
-    """The note of a very long text counts all that is missing, though only its ends were read."""
+def test_all_omitted_characters_are_counted() -> None:
+    """The note of a very long text counts all omitted characters, although only its ends were read."""
     assert "[… 999,800 of 1,000,000 characters left out …]" in render("x" * 10**6, 200)[0]
 
 
-def test_a_note_that_names_a_handle_says_where_to_read_on() -> None:
-    """The note in a cut text names the handle and the first character that is missing; the text grows no longer."""
+def test_note_names_the_handle_and_position() -> None:
+    """The note in a truncated text names the handle and the next position without growing the text."""
     whole = "".join(f"line {number}\n" for number in range(5_000))
     cut, _, _ = render(whole, 1_000)
     text = with_read_more(cut, "call_1")
@@ -489,10 +489,10 @@ def test_value_with_too_many_entries_is_truncated(value: Any) -> None:
 @pytest.mark.parametrize("url", ["https://a.example/x.png?k=SECRET", "http://me:SECRET@a.example/x.png"])
 def test_image_with_a_secret_in_its_url_is_omitted(url: str) -> None:
     """An image whose URL contains a secret is not sent."""
-    told, _, images = render([Image(url), Image("https://a.example/x.png")], 500, clean=hiding)
+    parsed_rendering, _, images = render([Image(url), Image("https://a.example/x.png")], 500, clean=hiding)
     assert [image.url for image in images] == ["https://a.example/x.png"]
-    assert "its URL contains a secret" in told
-    assert "SECRET" not in told
+    assert "its URL contains a secret" in parsed_rendering
+    assert "SECRET" not in parsed_rendering
 
 
 def hiding(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Proves what the schemas of Python types tell a model beyond what pydantic writes."""
+"""Tests for the schemas of Python types beyond those of pydantic: enums, named tuples, descriptions."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Counted:
 
 
 def schema_of(hint: Any) -> dict[str, Any]:
-    """The schema of a parameter with this annotation."""
+    """Return the schema of a parameter with this annotation."""
 
     def demo(value: Any) -> Any:
         return value
@@ -107,7 +107,7 @@ def test_type_without_values_is_rejected() -> None:
 
 
 def test_named_tuples_have_a_strict_form() -> None:
-    """A named tuple can be asked for in strict mode, which knows no places in lists."""
+    """A named tuple has a strict form, although strict mode does not support positions in lists."""
     assert strict({"type": "object", "properties": {"value": schema_of(Point)}, "additionalProperties": False})
 
 
@@ -116,8 +116,8 @@ def test_output_types_have_the_same_schema() -> None:
     assert Validator(list[Level]).schema["items"] == schema_of(Level)
 
 
-def test_flags_are_numbers_that_may_be_added_up() -> None:
-    """A flag or several are asked for as one number, whose parts have names."""
+def test_flags_are_numbers() -> None:
+    """Flags are one number in the schema, with the names of their bits in the description."""
     told = "What may be done. 1 = READ, 2 = WRITE; or a sum of these"
     assert schema_of(Access) == {"type": "integer", "minimum": 0, "description": told}
 

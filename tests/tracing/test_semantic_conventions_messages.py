@@ -1,4 +1,4 @@
-"""Are messages written as the conventions want them?"""
+"""Tests for messages in the format of the semantic conventions."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Storage of notes and their contents."""
+"""Tests for the storage of notes and their contents."""
 
 import stat
 
@@ -17,7 +17,7 @@ def store(tmp_path):
 
 
 def test_notes_are_read_as_they_were_added(store):
-    """Notes and contents come back in order, whatever bytes they hold."""
+    """Notes and contents are read in order, whatever bytes they contain."""
     store.add(NOTES[:1], durable=True)
     store.add(NOTES[1:])
     assert list(store.read()) == NOTES
@@ -81,7 +81,7 @@ def test_full_disk_leaves_notes_unchanged(small_disk):
 
 
 def test_memory_is_bounded():
-    """In memory, contents beyond the bound are forgotten, their notes are not."""
+    """In memory, contents beyond the limit are dropped, and their notes are not."""
     store = InMemoryJournalStore(most_bytes=5)
     store.add([({"a": 1}, (b"12345", b"")), ({"b": 1}, (b"1", None))], durable=True)
     assert list(store.read()) == [({"a": 1}, (b"12345", b"")), ({"b": 1}, (None, None))]

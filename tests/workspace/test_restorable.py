@@ -1,4 +1,4 @@
-"""Patterns name what a command changes; all of it is remembered, or nothing is."""
+"""Tests for patterns of changed paths: all matches are recorded, or none."""
 
 import os
 from pathlib import Path
@@ -83,8 +83,8 @@ def test_pattern_of_the_whole_workspace(root):
         (["sub/.git/index"], "not a plain folder of the workspace"),
     ],
 )
-def test_ambiguous_or_unstorable_content_is_refused(patterns, why, root):
-    """Where a pattern may mean more than it matches, or there is too much, nothing is remembered."""
+def test_ambiguous_or_unstorable_content_is_rejected(patterns, why, root):
+    """If a pattern is ambiguous or matches too much, nothing is recorded."""
     with pytest.raises(ToolError, match=why):
         cover(root, patterns, most_files=7)
 

@@ -1,4 +1,4 @@
-"""States of paths before and after a change, and their diffs."""
+"""Tests for states of paths before and after a change, and their diffs."""
 
 import subprocess
 import time
@@ -11,12 +11,12 @@ from agentkit.workspace.snapshots import ABSENT, FOLDER, FileChange, State, net,
 
 
 def file(text, mode=0o644):
-    """The state of a file with this content."""
+    """Return the state of a file with this content."""
     return State.of("file", text if isinstance(text, bytes) else text.encode(), mode)
 
 
 def change(before, after, path="f.txt"):
-    """A change of one path."""
+    """Return a change of one path."""
     return FileChange("/ws", path, before, after, "write_file", 1.0)
 
 
@@ -37,7 +37,7 @@ NAMES = st.sampled_from(["f.txt", "a b.txt", 'quo"te.txt', "é.txt"])
 @example(old="x\nx\nx\n\nx", new="x\nx\nx\nx\n\nx", path="f.txt")
 @example(old="t\n" * 9, new="y\n" + "t\n" * 10, path="f.txt")
 def test_git_can_apply_the_diff(old, new, path, tmp_path_factory):
-    """The diff of any two texts turns one into the other when git applies it."""
+    """The diff of any two texts converts one into the other when git applies it."""
     tmp_path = tmp_path_factory.mktemp("diff")
     states = [file(old) if old else ABSENT, file(new) if new else ABSENT]
     diff = unified([change(*states, path)])
@@ -94,21 +94,21 @@ def test_diff_of_long_texts_is_quick():
     assert time.perf_counter() - started < 10
 
 
-def test_changes_of_one_path_become_one():
-    """Of several changes of a path, the first state and the last count."""
+def test_changes_of_one_path_are_merged():
+    """Several changes of a path are merged into one, with the first and the last state."""
     one, two, three = file("1"), file("2"), file("3")
     joined = net([change(one, two), change(ABSENT, one, "g"), change(two, three)])
     assert [(each.path, each.before, each.after) for each in joined] == [("f.txt", one, three), ("g", ABSENT, one)]
 
 
-def test_state_is_written_down_without_its_content():
-    """A state can be written down and read again, its content apart."""
+def test_state_is_encoded_without_its_content():
+    """A state can be encoded and decoded without its content."""
     state = file("a", 0o600)
     assert State.from_dict(state.to_dict(), b"a") == state
     assert "content" not in state.to_dict()
 
 
 def test_states_are_compared_by_content():
-    """Files of the same content are alike, whatever their permissions and the number of their names."""
+    """Files with the same content are equal, whatever their permissions and number of links."""
     assert file("a", 0o600).is_like(State.of("file", b"a", 0o644, 3))
     assert not file("a").is_like(State.of("link", b"a"))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import os
 import re
 import socket
+import sys
 import threading
 import time
 import zlib
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import cache, partial
 from ipaddress import ip_address, ip_network
@@ -357,6 +360,12 @@ class Connections:
             while True:
                 self._idle.pop()[1].disconnect()
 
+    def trim(self, most_idle: int) -> None:
+        """Close all but the most recently used idle connections."""
+        with suppress(IndexError):
+            while len(self._idle) > most_idle:
+                self._idle.popleft()[1].disconnect()
+
     def give_back(self, lane: _Lane) -> None:
         """Return a connection to the pool, and close those that have been idle for too long."""
         self._free.release()
@@ -371,24 +380,129 @@ class Connections:
                 self._idle.popleft()[1].disconnect()
 
 
-def blocking(endpoint: Endpoint) -> Connections:
-    """Blocking connections to a server, for all threads. Raises ConfigError if environment variables are invalid."""
-    return _set_up(lambda: Connections(partial(httpx2.HTTPTransport, **_options(endpoint))))
+class SharedPool:
+    """The connections to one server, used by any number of LLMs: those of an event loop, or the blocking ones."""
+
+    def __init__(self, key: _PoolKey, connections: Connections | ConnectionPool) -> None:
+        self.key, self.users = key, 0
+        self.connections: Any = connections
+        self._keeper: AsyncGenerator[None] | None = None
+
+    async def start(self) -> None:
+        """Have the event loop close the connections when it shuts down, as it does with all async generators."""
+        if self._keeper is None:
+            self._keeper = self._open()
+            await anext(self._keeper)
+
+    async def _open(self) -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            if isinstance(self.connections, ConnectionPool):
+                await self.connections.aclose()
+
+    def close(self) -> None:
+        """Close blocking connections."""
+        if isinstance(self.connections, Connections):
+            self.connections.close()
+
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop."""
+        if self._keeper is not None:
+            await self._keeper.aclose()
 
 
-def awaiting(endpoint: Endpoint) -> ConnectionPool:
-    """Async connections to a server, for one event loop. Raises ConfigError if environment variables are invalid."""
-    return _set_up(lambda: ConnectionPool(partial(httpx2.AsyncHTTPTransport, **_options(endpoint))))
+_PoolKey = tuple[asyncio.AbstractEventLoop | None, str, str, SSLContext | bool, str | None]
+"""The event loop, or None for blocking connections; scheme and host of the server; its TLS context; the proxy."""
 
 
-def _options(endpoint: Endpoint) -> dict[str, Any]:
-    base_url = endpoint.base_url
-    is_secure = base_url.startswith("https:")
-    return {
-        "verify": tls_context() if is_secure else False,
-        "proxy": proxy_of(endpoint),
-        "socket_options": _SOCKET_OPTIONS,
-    }
+class PoolRegistry:
+    """The connection pools of the process. LLMs that send to the same server share a pool. Thread-safe.
+
+    Connections stay open for a while after the last LLM that used them is collected, so that a program that creates an
+    agent for each request does not connect each time. They carry no credentials: each request has its own.
+    """
+
+    def __init__(self, kept_seconds: float = KEPT_SECONDS) -> None:
+        self._pools: dict[_PoolKey, SharedPool] = {}
+        self._kept_seconds = kept_seconds
+        self._lock = threading.RLock()  # reentrant, because the garbage collector can release a pool at any time
+
+    def take(self, endpoint: Endpoint, loop: asyncio.AbstractEventLoop | None = None) -> SharedPool:
+        """The pool for an endpoint, to be released. Raises ConfigError if environment variables are invalid."""
+        key = _set_up(lambda: _pool_key(endpoint, loop))
+        with self._lock:
+            pool = self._pools.pop(key, None) or SharedPool(key, _set_up(lambda: _connections(key)))
+            self._pools[key] = pool  # the most recently used pool is the last
+            pool.users += 1
+            self._forget_unused()
+        return pool
+
+    def release(self, pool: SharedPool, *, close: bool = False) -> bool:
+        """Stop using a pool. With `close`, returns whether nobody else uses it, so that it has to be closed."""
+        loop = pool.key[0]
+        with self._lock:
+            pool.users -= 1
+            if pool.users or self._pools.get(pool.key) is not pool:
+                return close and not pool.users
+            if close:
+                del self._pools[pool.key]
+                return True
+        if isinstance(pool.connections, Connections):
+            pool.connections.trim(_MOST_UNUSED_LANES)
+        elif loop and not loop.is_closed():
+            loop.call_soon_threadsafe(loop.call_later, self._kept_seconds, self._close_unused, pool)
+        return False
+
+    def close(self) -> None:
+        """Close all blocking connections, at the end of the process."""
+        with self._lock:
+            for pool in self._pools.values():
+                pool.close()
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: start without pools. The inherited ones are neither used nor closed."""
+        _INHERITED.append(self._pools)
+        self._pools, self._lock = {}, threading.RLock()
+
+    def _forget_unused(self) -> None:
+        """Forget the pools of closed event loops, and close unused blocking ones but for the latest."""
+        unused = [pool for pool in self._pools.values() if not pool.users and pool.key[0] is None]
+        for pool in unused[:-_MOST_UNUSED_POOLS]:
+            del self._pools[pool.key]
+            pool.close()
+        for key in [key for key in self._pools if key[0] and key[0].is_closed()]:
+            del self._pools[key]
+
+    def _close_unused(self, pool: SharedPool) -> None:
+        """Close the pool of an event loop if nobody has used it since its release; runs in that loop."""
+        with self._lock:
+            if pool.users or self._pools.get(pool.key) is not pool:
+                return
+            del self._pools[pool.key]
+        asyncio.get_running_loop().create_task(pool.aclose())
+
+
+def _pool_key(endpoint: Endpoint, loop: asyncio.AbstractEventLoop | None) -> _PoolKey:
+    address = urlsplit(endpoint.base_url)
+    verify = tls_context() if address.scheme == "https" else False
+    return loop, address.scheme, address.netloc.rpartition("@")[2], verify, proxy_of(endpoint)
+
+
+def _connections(key: _PoolKey) -> Connections | ConnectionPool:
+    loop, _, _, verify, proxy = key
+    options: dict[str, Any] = {"verify": verify, "proxy": proxy, "socket_options": _SOCKET_OPTIONS}
+    if loop is None:
+        return Connections(partial(httpx2.HTTPTransport, **options))
+    return ConnectionPool(partial(httpx2.AsyncHTTPTransport, **options))
+
+
+POOLS = PoolRegistry()
+_INHERITED: list[object] = []
+_MOST_UNUSED_POOLS, _MOST_UNUSED_LANES = 8, 4
+atexit.register(POOLS.close)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=POOLS.leave_to_parent)
 
 
 def tls_context() -> SSLContext:
@@ -404,7 +518,8 @@ def _tls_context(*_: str | None) -> SSLContext:
 
 def proxy_of(endpoint: Endpoint) -> str | None:
     """The proxy that the environment sets for requests to an endpoint, if any."""
-    if endpoint.is_direct:
+    has_settings = sys.platform in {"darwin", "win32"} or any(name.lower().endswith("_proxy") for name in environment())
+    if endpoint.is_direct or not has_settings:  # reading the proxies is slow
         return None
     proxies, parts = getproxies(), urlsplit(endpoint.base_url)
     proxy = proxies.get(parts.scheme) or proxies.get("all")

@@ -154,10 +154,14 @@ class ConnectionInfo(Protocol):
     """Details of a connection for error messages: name and URL, proxy if any, timeouts and retries."""
 
     where: str
-    proxy: str
     timeout_seconds: float
     connect_seconds: float
     max_retries: int
+
+    @property
+    def proxy(self) -> str:
+        """The URL of the proxy, without its password; empty if there is none."""
+        ...
 
     def scrub(self, text: str) -> str:
         """A text without the secrets that were sent."""

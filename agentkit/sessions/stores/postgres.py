@@ -35,15 +35,15 @@ _SESSIONS = SchemaDefinition(
         "CREATE TABLE IF NOT EXISTS agentkit.sessions (id BIGINT PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
         "CREATE TABLE IF NOT EXISTS agentkit.entries (session BIGINT NOT NULL REFERENCES agentkit.sessions,"
         " position BIGINT GENERATED ALWAYS AS IDENTITY, run TEXT NOT NULL, at DOUBLE PRECISION NOT NULL,"
-        " milestone TEXT NOT NULL, PRIMARY KEY (session, position))",
+        " event TEXT NOT NULL, PRIMARY KEY (session, position))",
     ),
     last="entries",
 )
 _FIND = "SELECT id FROM agentkit.sessions WHERE name = %s FOR UPDATE"
 _MAKE = "INSERT INTO agentkit.sessions (id, name) VALUES (%s, %s) ON CONFLICT (name) DO NOTHING"
-_ADD = "INSERT INTO agentkit.entries (session, run, at, milestone) VALUES (%s, %s, %s, %s)"
+_ADD = "INSERT INTO agentkit.entries (session, run, at, event) VALUES (%s, %s, %s, %s)"
 _READ = (
-    "SELECT sessions.id, position, run, at, milestone FROM agentkit.sessions LEFT JOIN agentkit.entries"
+    "SELECT sessions.id, position, run, at, event FROM agentkit.sessions LEFT JOIN agentkit.entries"
     " ON session = sessions.id AND position > CASE WHEN sessions.id = %s THEN %s ELSE 0 END"
     " WHERE name = %s ORDER BY position"
 )

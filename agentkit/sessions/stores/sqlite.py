@@ -23,17 +23,17 @@ _SESSIONS = DatabaseFormat(
     tables=(
         "CREATE TABLE sessions (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
         "CREATE TABLE entries (position INTEGER PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions,"
-        " run TEXT NOT NULL, at REAL NOT NULL, milestone TEXT NOT NULL)",
+        " run TEXT NOT NULL, at REAL NOT NULL, event TEXT NOT NULL)",
         "CREATE INDEX entries_of_session ON entries (session)",
     ),
 )
 _READ = (
-    "SELECT sessions.id, position, run, at, milestone FROM sessions LEFT JOIN entries"
+    "SELECT sessions.id, position, run, at, event FROM sessions LEFT JOIN entries"
     " ON session = sessions.id AND position > CASE WHEN sessions.id = ? THEN ? ELSE 0 END"
     " WHERE name = ? ORDER BY position"
 )
-_ADD = "INSERT INTO entries (session, run, at, milestone) VALUES (?, ?, ?, ?)"
-_ADD_BY_NAME = "INSERT INTO entries (session, run, at, milestone) SELECT id, ?, ?, ? FROM sessions WHERE name = ?"
+_ADD = "INSERT INTO entries (session, run, at, event) VALUES (?, ?, ?, ?)"
+_ADD_BY_NAME = "INSERT INTO entries (session, run, at, event) SELECT id, ?, ?, ? FROM sessions WHERE name = ?"
 _SUMMARIES = (
     "SELECT name, COUNT(DISTINCT run), COUNT(*), MIN(at), MAX(at) FROM entries JOIN sessions ON session = sessions.id"
     " GROUP BY sessions.id ORDER BY MAX(at) DESC, MAX(position) DESC"

@@ -1,4 +1,4 @@
-"""How does llm do it? A model and its chains of tool calls; nothing is logged."""
+"""Adapter of llm: a model and its chains of tool calls, without logging."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MISSING = {"maker": "there are models and conversations, no agents", "respond": 
 
 
 def model_at(url: str) -> Chat:
-    """A model that the server plays."""
+    """A model on the server."""
     return Chat(MODEL, key=KEY, api_base=url, supports_tools=True)
 
 
@@ -31,7 +31,7 @@ def ask(url: str, functions: Sequence[Function]) -> Callable[[], str]:
 
 
 def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]]:
-    """The same, awaiting."""
+    """The async version."""
     model, tools = AsyncChat(MODEL, key=KEY, api_base=url, supports_tools=True), list(functions)
 
     async def asked() -> str:
@@ -49,7 +49,7 @@ def recall(url: str, history: list[Message]) -> Callable[[], str]:
 
 
 def stream(url: str) -> Callable[[], int]:
-    """One prompt whose deltas are counted."""
+    """One streamed prompt; returns the number of deltas."""
     model = model_at(url)
     return lambda: sum(1 for text in model.prompt(PROMPT, system=INSTRUCTION, stream=True) if text)
 

@@ -1,4 +1,4 @@
-"""How does pydantic-ai do it? Without instrumentation and without its limit on requests."""
+"""Adapter of pydantic-ai, without instrumentation and without its request limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MISSING = {"direct": "a tool is called through a run only"}
 
 
 def agent_at(url: str, functions: Sequence[Function]) -> Agent[Any, str]:
-    """An agent whose model the server plays."""
+    """An agent with a model on the server."""
     model = OpenAIChatModel(MODEL, provider=OpenAIProvider(base_url=url, api_key=KEY))
     return Agent(model, instructions=INSTRUCTION, tools=[Tool(function) for function in functions])
 
@@ -30,7 +30,7 @@ def ask(url: str, functions: Sequence[Function]) -> Callable[[], str]:
 
 
 def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]]:
-    """One run, awaiting."""
+    """One async run."""
     agent = agent_at(url, functions)
 
     async def asked() -> str:
@@ -52,14 +52,14 @@ def recall(url: str, history: list[Message]) -> Callable[[], str]:
 
 
 def respond(url: str) -> Callable[[], str]:
-    """One run over Responses."""
+    """One run with the Responses protocol."""
     model = OpenAIResponsesModel(MODEL, provider=OpenAIProvider(base_url=url, api_key=KEY))
     agent = Agent(model, instructions=INSTRUCTION)
     return lambda: agent.run_sync(PROMPT).output
 
 
 def stream(url: str) -> Callable[[], int]:
-    """One run whose deltas are counted."""
+    """One streamed run; returns the number of deltas."""
     agent, loop = agent_at(url, ()), asyncio.new_event_loop()
 
     async def counted() -> int:
@@ -75,7 +75,7 @@ def schema(function: Function) -> Any:
 
 
 def maker(url: str, functions: Sequence[Function]) -> Callable[[], Any]:
-    """Makes an agent of tools that are ready."""
+    """Return a function that creates an agent with existing tools."""
     model = OpenAIChatModel(MODEL, provider=OpenAIProvider(base_url=url, api_key=KEY))
     tools = [Tool(function) for function in functions]
     return lambda: Agent(model, instructions=INSTRUCTION, tools=tools)

@@ -1,4 +1,4 @@
-"""A chat at a real terminal, and a chat in this process whose front writes down what it is told."""
+"""Fixtures for chats: one at a pseudo-terminal, and one in this process with a recording front end."""
 
 import fcntl
 import os
@@ -24,7 +24,7 @@ SECONDS = 60
 
 
 class Typist:
-    """Somebody at a terminal: types keys, and reads what stands there, without colours."""
+    """A user at a terminal, who types keys and reads the output without colours."""
 
     def __init__(self, keyboard, process):
         self.keyboard, self.process = keyboard, process
@@ -32,15 +32,19 @@ class Typist:
 
     @property
     def shown(self):
-        """All that was written, without what moves and colours."""
+        """Return all output, without control sequences."""
         return SEQUENCE.sub("", self.raw)
 
     def until(self, text):
         """Wait for a text after the previously awaited one; return the output up to and including it."""
         deadline = time.monotonic() + SECONDS
         while (at := self.shown.find(text, self._read_up_to)) < 0:
-            assert time.monotonic() < deadline, f"{text!r} did not come; this did: {self.shown[self._read_up_to :]!r}"
-            assert self._read(), f"It ended before {text!r} came; this did: {self.shown[self._read_up_to :]!r}"
+            assert time.monotonic() < deadline, (
+                f"{text!r} was not written; the output is {self.shown[self._read_up_to :]!r}"
+            )
+            assert self._read(), (
+                f"The process ended before {text!r} was written; the output is {self.shown[self._read_up_to :]!r}"
+            )
         before, self._read_up_to = self._read_up_to, at + len(text)
         return self.shown[before : self._read_up_to]
 
@@ -112,7 +116,7 @@ def at_terminal(spawn, tmp_path):
 
 
 class Notes:
-    """A front that writes down what it is told, for a person who answers as a list says."""
+    """A front end that records notices and events, and gives the listed answers."""
 
     def __init__(self, approve=None):
         self.model = self.said = ""
@@ -122,18 +126,18 @@ class Notes:
         self.told, self.events = [], []
 
     def begin(self):
-        """Another run is about to begin."""
+        """Do nothing."""
 
     def aside(self):
-        """Nothing is to be done."""
+        """Do nothing."""
         return nullcontext()
 
     def hear(self, event):
-        """Write an event down."""
+        """Record an event."""
         self.events.append(event)
 
     def rest(self):
-        """Nothing is being shown."""
+        """Do nothing."""
 
     def tell(self, text, _style=""):
         """Record a notice."""
@@ -147,7 +151,7 @@ class Notes:
         return self.confirms
 
     def clear(self):
-        """Write down that the screen was emptied."""
+        """Record that the screen was cleared."""
         self.told.append("(an empty screen)")
 
     @property
@@ -165,7 +169,7 @@ def notes():
 
 @pytest.fixture
 def room_with(notes, monkeypatch, tmp_path):
-    """A conversation with a person, in this process and in an empty folder: a room that takes lines."""
+    """Return a function that creates a chat in this process and in an empty folder."""
     for name in [name for name in os.environ if name.startswith(("OPENAI_", "AZURE_", "ANTHROPIC_"))]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""What becomes of a line: an answer, a command, and what came of a run."""
+"""Tests for lines of a chat: prompts, commands, undo, retries, and interruptions."""
 
 import signal
 import threading
@@ -117,7 +117,7 @@ def test_retry_without_a_session(room_with, notes, tmp_path):
 
 
 def interrupted(front, kind, number=1):
-    """Press Ctrl-C when the front hears the event of that kind for the so-manieth time."""
+    """Press Ctrl-C when the front end receives the nth event of that type."""
     heard = []
 
     def hear(event):
@@ -209,8 +209,8 @@ def test_resume_after_a_limit(room_with, notes, capsys):
         assert notes.events[-1].result.output == "Four."
 
 
-def test_a_run_that_waits_goes_on(room_with, notes, tmp_path):
-    """A postponed call is reported when its session is opened, and /resume continues the run."""
+def test_pending_run_is_resumed(room_with, notes, tmp_path):
+    """A pending call is reported when its session is opened, and /resume continues the run."""
     with FakeServer(WRITE, "Done.") as server:
         room = room_with(server, approve=lambda _: Approval.LATER, session="trip")
         assert room.take("Write it.") == 130

@@ -1,4 +1,4 @@
-"""What do the lines that begin with / do?"""
+"""Tests for the commands of a chat, which begin with a slash."""
 
 import os
 import sys
@@ -220,7 +220,7 @@ def test_quit_raises_eof_error(room_with):
 
 
 def test_completions(tmp_path):
-    """Commands are completed, and what they take; a prompt is not."""
+    """Commands and their arguments are completed; prompts are not."""
     Session.open(name="trip").append([UserMessage("hi")])
     assert [word for word, _ in completions("/s", None)] == ["/safety", "/session", "/save"]
     assert [word for word, _ in completions("/safety s", None)] == ["safe", "system"]

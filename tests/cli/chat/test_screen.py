@@ -1,4 +1,4 @@
-"""What does a terminal show of a run?"""
+"""Tests for the screen of a chat: streamed answers, tool calls, notes and diffs."""
 
 import io
 import re
@@ -81,7 +81,7 @@ UP = re.compile(r"\x1b\[(\d+)A\r")
 
 
 def screen_with(colour=False):
-    """A screen whose stream can be read."""
+    """Return a screen with a readable stream."""
     stream = io.StringIO()
     return ChatScreen(stream, has_colour=colour), stream
 
@@ -115,7 +115,7 @@ def test_chunk_size_does_not_change_the_display(size, monkeypatch):
 
 
 def finished(result_error=None, arguments='{"text": "x"}', decision=ALLOW, **result):
-    """A tool call with its result."""
+    """Return a tool call with its result."""
     status = "denied" if decision is DENY else "ok"
     value = ToolResult("string_length", status, "{}", error=result_error, decision=decision, **result)
     return ToolCallFinished(ToolCall("c1", "string_length", arguments), value)
@@ -172,7 +172,7 @@ def test_text_and_calls_are_separated(monkeypatch):
 
 
 def test_notes_and_diffs(monkeypatch):
-    """Notes are wrapped and cleaned, a long diff is cut, a Markdown text can be shown as a whole."""
+    """Notes are wrapped and cleaned, a long diff is truncated, and a Markdown text is shown as a whole."""
     monkeypatch.setenv("COLUMNS", str(shutil.get_terminal_size((80, 24)).columns))
     screen, stream = screen_with()
     screen.tell("one\x1b[2J\ntwo")

@@ -1,4 +1,4 @@
-"""How are tool calls put together, of whatever pieces a server sends?"""
+"""Tests for assembling tool calls from their pieces."""
 
 import json
 
@@ -14,7 +14,7 @@ def piece(arguments=None, name=None, call_id=None, index=None):
 
 
 def read(*pieces):
-    """Names and arguments of the calls that come in these pieces, each on its own."""
+    """Return the names and arguments of the calls in these pieces."""
     calls = CallsInPieces()
     for each in pieces:
         calls.feed([each])

@@ -1,4 +1,4 @@
-"""How do settings look in the Messages protocol?"""
+"""Tests for the settings of the Messages protocol."""
 
 import pytest
 
@@ -8,11 +8,11 @@ ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 
 
 def manual(budget):
-    """Thinking with a budget of tokens."""
+    """Thinking with a token budget."""
     return {"type": "enabled", "budget_tokens": budget}
 
 
-# the settings; what is sent for them
+# the settings; the fields that are sent
 SETTINGS = {
     "nothing": ({}, {}),
     "a limit of other protocols": ({"max_completion_tokens": 5}, {"max_tokens": 5}),
@@ -58,7 +58,7 @@ def test_settings_of_any_protocol_are_translated(settings, sent):
     assert said == sent
 
 
-# the model and the settings; how long the answer may be
+# the model and the settings; the maximum length of the answer
 LIMITS = {
     "of another maker": ("qwen3", {}, 16_000),
     "that does not think": ("claude-haiku-4-5", {}, 16_000),
@@ -73,5 +73,5 @@ LIMITS = {
 
 @pytest.mark.for_each(("model", "settings", "most"), LIMITS.values(), ids=LIMITS)
 def test_max_tokens_is_always_sent(model, settings, most):
-    """max_tokens is always sent, and leaves room for the thoughts of a thinking model."""
+    """max_tokens is always sent, and includes the tokens of a thinking model's reasoning."""
     assert entered({"model": model}, settings)["max_tokens"] == most

@@ -1,10 +1,10 @@
-"""How is a text told whose pieces stand apart?"""
+"""Tests for texts whose pieces become separate paragraphs."""
 
 import pytest
 
 from agentkit.llm.protocols.reasoning import ParagraphJoiner
 
-# pieces, None where something else stands between; the text
+# pieces, with None for other content between them; the text
 TEXTS = {
     "nothing": ([], ""),
     "neighbours": (["Par", "is."], "Paris."),

@@ -1,4 +1,4 @@
-"""Is an answer of an authorization server refused that cannot be used, and is nothing told of what it was sent?"""
+"""Tests for the validation of OAuth responses, whose errors quote no secrets."""
 
 import base64
 import json
@@ -93,7 +93,7 @@ def test_login_page_with_a_query(page, opened):
 
 
 def basic(user, secret):
-    """A request that shows a name and a secret in its header."""
+    """Return a request with a name and a secret in its header."""
     shown = base64.b64encode(f"{user}:{secret}".encode()).decode()
     return httpx2.Request(
         "POST", "https://login.example/token", data={"code": "tulip-code"}, headers={"Authorization": f"Basic {shown}"}

@@ -1,4 +1,4 @@
-"""Do questions and answers come back from a file as they were?"""
+"""Tests for the encoding of requests and answers in cassettes."""
 
 import json
 
@@ -48,7 +48,7 @@ HEAD = {"id": 1, "at": 12.5, "seconds": 0.5}
 
 
 def back(question, answer, **more):
-    """Encode a question and its answer, and decode them again."""
+    """Encode a request and its answer, and decode them again."""
     numbers = MessageNumbers()
     line = {**HEAD, **encode_question(question, numbers), **encode_answer(answer, numbers), **more}
     return Reader().read(json.loads(json.dumps(line)))
@@ -73,11 +73,11 @@ def test_question_and_answer_round_trip(question, answer):
     asking = back(question, answer, inside=3, live=True)
     assert (asking.question, asking.answer) == (question, answer)
     assert (asking.number, asking.at, asking.seconds, asking.inside) == (1, 12.5, 0.5, 3)
-    assert asking.is_live is (question is CALL)  # only a tool call can be
+    assert asking.is_live is (question is CALL)  # only a tool call can be live
 
 
 def lost(error, unanswered):
-    """The error of a request that was sent so often in vain."""
+    """Return the error of a request that was sent this many times in vain."""
     error.unanswered = unanswered
     return error
 
@@ -98,7 +98,7 @@ def test_model_errors_round_trip(error):
     assert (type(found), str(found), vars(found)) == (type(error), str(error), vars(error))
 
 
-def test_an_error_of_a_later_version_is_a_model_error():
+def test_unknown_error_type_is_a_model_error():
     """An unknown type of error is read as a ModelError with the same message."""
     line = {**HEAD, "ask": "model", "messages": [], "error": {"kind": "Overloaded", "text": "Too much.", "new": 1}}
     assert type(Reader().read(line).answer) is ModelError
@@ -144,8 +144,8 @@ def test_invalid_charge_is_rejected(charge):
         back(CALL, ToolResult("add", "ok", "1"), charge=charge)
 
 
-def test_time_up_is_read():
-    """A line with the watch and the reading at which time was up is parsed as a TimeUp."""
+def test_time_up_is_parsed():
+    """A line with the watch and the reading at which its time was up is parsed as a TimeUp."""
     assert Reader().read({"watch": "1/2", "up": 3, "at": 12.5}) == TimeUp("1/2", 3, 12.5)
 
 
@@ -188,14 +188,14 @@ def test_event_without_answer_is_written_in_full():
         {},
     ],
 )
-def test_damaged_lines_are_refused(line):
+def test_damaged_lines_are_rejected(line):
     """A line that is not a valid entry raises a SessionError."""
     with pytest.raises(SessionError):
         Reader().read(line)
 
 
 @pytest.mark.parametrize("packed", ["0000803f 00", "0000803f 000080", "00"])
-def test_a_damaged_vector_is_refused(packed):
+def test_damaged_vector_is_rejected(packed):
     """A vector with an incomplete last number raises an error."""
     numbers = MessageNumbers()
     question = encode_question(EmbeddingQuery(("a",), {}), numbers)

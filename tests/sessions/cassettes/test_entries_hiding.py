@@ -1,4 +1,4 @@
-"""Does nothing secret get into a cassette?"""
+"""Tests for the redaction of secrets in cassettes."""
 
 import json
 
@@ -12,7 +12,7 @@ KEY = "sk-" + "a1b2" * 8
 
 @pytest.fixture
 def hiding():
-    """What redacts, knowing the environment."""
+    """A redactor that knows the environment."""
     found = EntryRedactor()
     found.refresh()
     return found
@@ -55,7 +55,7 @@ def test_entry_without_secret_is_unchanged(hiding):
 
 
 def test_secrets_of_the_environment_are_redacted(hiding, monkeypatch):
-    """The value of a secret variable is redacted from the next look at the environment on, in known texts too."""
+    """The value of a secret variable is redacted after the environment was read again, also in known texts."""
     text = "correct-horse-battery-staple-9 and so on " * 10
     assert hiding.redact({"text": text}) == {"text": text}
     monkeypatch.setenv("VAULT_PASSWORD", "correct-horse-battery-staple-9")
@@ -64,7 +64,7 @@ def test_secrets_of_the_environment_are_redacted(hiding, monkeypatch):
     assert "horse" not in hiding.redact({"text": text})["text"]
 
 
-def test_known_texts_are_forgotten_in_time(hiding):
+def test_cache_of_known_texts_is_bounded(hiding):
     """Secrets are redacted even after many long strings have been cached."""
     for number in range(1_002):
         hiding.redact({"text": f"{number} " * 100})
@@ -125,7 +125,7 @@ NAMED = [
 
 
 @pytest.mark.parametrize(("data", "secret"), NAMED)
-def test_what_its_name_calls_secret_is_redacted(hiding, data, secret):
+def test_value_of_a_secret_name_is_redacted(hiding, data, secret):
     """The value of an argument, key or header with a secret name is redacted, however short it is."""
     line = hiding.line(data)
     assert secret not in line

@@ -1,4 +1,4 @@
-"""Does a replay give what was recorded, and nothing else?"""
+"""Tests for the playback of cassettes: matching, divergence, charges and time."""
 
 import math
 from dataclasses import replace
@@ -19,18 +19,18 @@ PERSON = PersonAsked(CALL, Decision("ask", "level", "Dear."))
 
 
 def request(*words):
-    """A request with a message for each word."""
+    """Return a request with a message for each word."""
     return Request(tuple(UserMessage(word) for word in words))
 
 
 def say(text):
-    """A response."""
+    """Return a response."""
     return Response(AssistantMessage(text))
 
 
 @pytest.fixture
 def cassette(tmp_path):
-    """Record questions with their answers; gives the path."""
+    """Record requests with their answers; return the path."""
 
     def record(*pairs, live=()):
         recorder = Recorder(tmp_path / "trip.cassette")
@@ -59,8 +59,8 @@ def test_answers_come_in_any_order(cassette):
     player.finish()
 
 
-def test_of_questions_that_differ_in_their_room_each_has_its_own(cassette):
-    """Questions that allow answers of different lengths find their own answers first, and then any."""
+def test_requests_with_different_lengths_get_their_own_answers(cassette):
+    """Requests with different maximum lengths first get their own answers, and then any."""
     asked = [replace(request("a"), settings={"max_tokens": most}) for most in (100, 200, 300)]
     player = Player(cassette(*zip(asked, map(say, "123"), strict=True)))
     assert [player.replay(question).text for question in (asked[1], request("a"), asked[2])] == ["2", "1", "3"]
@@ -72,8 +72,8 @@ def test_errors_are_replayed(cassette):
     assert str(player.replay(request("a"))) == "Slow down."
 
 
-def test_time_is_that_of_the_recording(cassette):
-    """Before the first answer it is the time of the first question; then that of the newest answer given."""
+def test_time_is_replayed(cassette):
+    """Before the first answer, the time is that of the first request; then that of the latest answer."""
     player = Player(cassette((request("a"), say("1")), (request("b"), say("2"))))
     began = player.now()
     player.replay(request("b"))
@@ -110,7 +110,7 @@ def test_secrets_are_redacted_in_the_diff(cassette):
     assert "[redacted: API key]" in str(caught.value)
 
 
-def test_a_divergence_that_was_caught_is_raised_at_the_end(cassette):
+def test_caught_divergence_is_raised_at_the_end(cassette):
     """The first divergence fails the replay even if the program caught its error."""
     player = Player(cassette((request("a"), say("1"))))
     for word in "bc":
@@ -170,14 +170,14 @@ def test_live_tool_call_runs_again(tmp_path):
 
 
 class Account:
-    """Keeps what it is charged with."""
+    """An account that records its charges."""
 
     def __init__(self, charged=None):
         self.charged = charged
         self.charges = []
 
     def charge(self, charge):
-        """Keep it."""
+        """Record the charge."""
         self.charges.append(charge)
 
 
@@ -210,8 +210,8 @@ def test_time_is_up_at_the_recorded_reading(tmp_path):
     assert watches[0]() == player.now()
 
 
-def test_a_long_conversation_is_compared_message_by_message(cassette):
-    """A message that was compared before is known again, and a great many are forgotten in time."""
+def test_comparison_of_long_conversations_is_cached(cassette):
+    """The comparison of a message is cached, and the cache is bounded."""
     said = request(*(f"word {number}" for number in range(60))).messages
     rows = [Request(said[:count]) for count in range(60)]
     player = Player(cassette(*((row, say(str(len(row.messages)))) for row in rows)))

@@ -1,4 +1,4 @@
-"""What does a recording keep?"""
+"""Tests for the recorder: entries, tool calls, time limits, threads and crashes."""
 
 import json
 import subprocess
@@ -22,12 +22,12 @@ REQUEST = Request((UserMessage("Hi."),))
 
 @pytest.fixture
 def recorder(tmp_path):
-    """A recording that is going on."""
+    """An active recording."""
     return Recorder(tmp_path / "trip.cassette")
 
 
 def lines(path):
-    """The lines behind the header."""
+    """Return the lines after the header."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()[1:]]
 
 
@@ -92,8 +92,8 @@ def test_only_first_answer_is_recorded(recorder):
     assert [entry.answer for entry in read_cassette(recorder.path)[1]] == [RESPONSE]
 
 
-def test_the_time_that_is_up_is_written_once(recorder):
-    """Each watch has a name by the part of the program that it is of, and notes its first reading without time left."""
+def test_time_up_is_recorded_once(recorder):
+    """Each watch is named after its part of the program, and its first reading without remaining time is recorded."""
     inside = recorder.open_question(CALL).tape
     for watch, readings in (
         (recorder.new_clock(), (2.0, 0.0, -1.0)),
@@ -150,11 +150,11 @@ KILLED = """
 import os, signal, sys
 from agentkit.sessions.cassettes.recorder import Recorder
 from agentkit.messages import ToolCall, ToolResult
-from agentkit.recording import active, taped
+from agentkit.recording import active, record_or_replay
 
 with active(Recorder(sys.argv[1])):
     for number in range(3):
-        taped(ToolCall("c", "add", str(number)), lambda: ToolResult("add", "ok", "1"))
+        record_or_replay(ToolCall("c", "add", str(number)), lambda: ToolResult("add", "ok", "1"))
     os.kill(os.getpid(), signal.SIGKILL)
 """
 

@@ -1,4 +1,4 @@
-"""Is every spelling of an operator brought to one?"""
+"""Tests for the different notations of operators."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from agentkit.tools.calculator.parser import MAX_TOKENS, exponent, tokens_of
 
 
 def texts(expression):
-    """The tokens of an expression as text, without the end."""
+    """Return the tokens of an expression as text, without the end."""
     return [token.text for token in tokens_of(expression)[:-1]]
 
 
@@ -33,8 +33,8 @@ def texts(expression):
         ("5!", ["5", "!"]),
     ],
 )
-def test_spellings_become_one(written, read):
-    """Typographic signs, other scripts' digits and small words become the operators of a keyboard."""
+def test_notations_are_normalised(written, read):
+    """Typographic signs, digits of other scripts and words become the usual operators."""
     assert texts(written) == read
 
 
@@ -44,13 +44,13 @@ def test_tokens_have_positions():
 
 
 def test_last_token_is_the_end():
-    """Even an empty text has a last token, of kind end."""
+    """Every token list ends with a token of kind `end`, also for an empty text."""
     assert [token.kind for token in tokens_of("")] == ["end"]
 
 
 @pytest.mark.parametrize(("written", "power"), [("²", 2), ("¹⁰", 10), ("⁻³", -3), ("cubed", 3), ("2", None)])
 def test_superscripts_are_exponents(written, power):
-    """A superscript or its word is read as an exponent; other tokens return None."""
+    """A superscript or its word is parsed as an exponent; other tokens return None."""
     assert exponent(tokens_of(written)[0]) == power
 
 

@@ -1,4 +1,4 @@
-"""Detection of pages and texts, their charsets, and the marking of foreign text."""
+"""Tests for the detection of pages and texts, their charsets, and the marking of foreign text."""
 
 import re
 import time
@@ -87,8 +87,8 @@ def test_charset_is_found(body, content_type, text):
     assert decode(body, content_type).text == text
 
 
-def test_cut_body_can_end_within_a_character():
-    """The last character of a body that was cut is dropped if it is incomplete."""
+def test_incomplete_last_character_is_dropped():
+    """An incomplete last character of a truncated body is dropped."""
     assert decode("kä".encode()[:-1], "", is_cut=True).text == "k"
 
 
@@ -100,7 +100,7 @@ def test_detected_charset_has_a_note():
 
 
 def test_slow_codec_is_not_used():
-    """No server can choose a codec that takes forever."""
+    """A server cannot select a slow codec."""
     started = time.monotonic()
     decode(b"a" * 3_000_000, "text/html; charset=punycode")
     assert time.monotonic() - started < 10

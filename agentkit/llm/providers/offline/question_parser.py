@@ -151,12 +151,12 @@ class Question:
         return (rest,) if rest and not quoted else ()
 
     def clauses(self) -> tuple[str, ...]:
-        """The two clauses of a question that an `and` outside every span joins; empty for any other question."""
-        places = list(_AND.finditer(self._outside()))
-        if len(places) != 1:
+        """The clauses of a question that are joined by `and` outside every span, if there are two to five."""
+        places = [match.span() for match in _AND.finditer(self._outside())]
+        if not 0 < len(places) < _MOST_CLAUSES:
             return ()
-        start, end = places[0].span()
-        return self.text[:start], self.text[end:]
+        starts, ends = (0, *(end for _, end in places)), (*(start for start, _ in places), len(self.text))
+        return tuple(self.text[start:end] for start, end in zip(starts, ends, strict=True))
 
     def stretch(self, text: str) -> str:
         """The original text of a span's value: `subtract 2 from 5` for `5 - 2`."""
@@ -303,6 +303,7 @@ def _is_file_like(path: str) -> bool:
 
 _FINDERS = (_marked, _addresses, _sums, _paths)
 
+_MOST_CLAUSES = 5
 _AND = re.compile(r",?\s+(?:and(?: then| also)?|then|và)\s+|;\s+", re.IGNORECASE)
 COLON = re.compile(r":\s+(?=\S)")
 """Precedes literal text."""
