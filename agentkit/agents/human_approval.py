@@ -34,6 +34,7 @@ from agentkit.safety.approval import (
     ApprovalRequest,
     Approver,
     ApproverAnswer,
+    CallPreview,
     answered,
     is_mistaken,
 )
@@ -80,11 +81,34 @@ class HumanApproval:
             return (yield from self.answer_text(step)) is not None
         agent, arguments = str(waits.inner_run.get("agent", "")), arguments_of(call)
         arguments = arguments if isinstance(arguments, dict) else {"arguments": arguments}
-        request = ApprovalRequest(agent, call.name, arguments, waits.decision, waits.folder, call.id, self.within)
+        request = ApprovalRequest(
+            agent,
+            call.name,
+            arguments,
+            waits.decision,
+            waits.folder,
+            call.id,
+            self.within,
+            preview=self._nested_preview(agent, call, waits.folder),
+        )
         answer = yield from self._ask(request, self.plan.prepared_answer(call))
         if answer.answer != Approval.LATER:
             yield from tell(self.run, answer)
         return answer.answer != Approval.LATER
+
+    def _nested_preview(self, agent: str, call: ToolCall, folder: str) -> CallPreview:
+        """The effect that a nested agent's call would have now; empty if its tool or workspace is unknown here."""
+        policy_context = self.policy_context
+        if folder != policy_context.workspace.folder or self.within not in policy_context.tools.names:
+            return NO_PREVIEW
+        function = policy_context.tools.find(self.within).function
+        runners = (each for each in getattr(function, "agents", ()) if each.name == agent)
+        tools = next((each.tools for each in runners), Toolset())
+        if call.name not in tools.names:
+            return NO_PREVIEW
+        tool = tools.find(call.name).within(policy_context.workspace)
+        arguments, _ = tool.decide(call.arguments, None)
+        return tool.preview(arguments) if arguments else NO_PREVIEW
 
     def answer_text(self, step: Step) -> Generator[Event | Question, None, Approved | None]:
         """A person's answer to a question, given now or earlier; None without an answer."""

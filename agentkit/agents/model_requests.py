@@ -19,7 +19,7 @@ from agentkit.agents.guardrails import Guardrail
 from agentkit.agents.run_config import CallingTool, RunConfig
 from agentkit.agents.tool_policy import ToolPolicyContext, judge_call
 from agentkit.decisions import Decision, Label, SafetyLevel, Verdict, strictest
-from agentkit.documents.search_terms import indexed, terms_of
+from agentkit.documents.search_terms import index_terms, search_terms
 from agentkit.errors import BadResponse, ConfigError, ModelError, RunError, Unreachable
 from agentkit.events import Event, HostedCallFinished, LimitReached, RequestFailed, Summarised
 from agentkit.llm.fallback import missed_text, requests_lost
@@ -166,14 +166,16 @@ def search_tools(query: str, tools: Sequence[AnyTool]) -> list[AnyTool]:
     """All tools that share a word with the query, in any English inflection, best match first."""
     import sqlite3
 
-    terms = terms_of(query)
+    terms = search_terms(query)
     if not terms:
         return []
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.execute(_TABLE)
         connection.execute("BEGIN")
         connection.executemany(_PUT, ((number, *_words_of(tool)) for number, tool in enumerate(tools)))
-        rows = connection.execute(_FIND, (*_WEIGHTS, terms.matching("name description parameters variants"))).fetchall()
+        rows = connection.execute(
+            _FIND, (*_WEIGHTS, terms.fts_query("name description parameters variants"))
+        ).fetchall()
     return [tools[number] for number, _ in rows]
 
 
@@ -184,7 +186,7 @@ def _words_of(tool: AnyTool) -> tuple[str, str, str, str]:
         spec.description[:_MAX_CHARS],
         " ".join(_texts(spec.parameters))[:_MAX_CHARS],
     )
-    name, description, parameters = map(indexed, texts)
+    name, description, parameters = map(index_terms, texts)
     return name.words, description.words, parameters.words, f"{name.variants} {description.variants}"
 
 

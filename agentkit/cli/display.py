@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from agentkit.cli.terminal import SCHEMA_VERSION, clean, escaped, line_text
+from agentkit.cli.terminal import SCHEMA_VERSION, clean, escape_invisible, line_text
 from agentkit.decisions import Verdict
 from agentkit.event_rendering import arguments_text, is_shallow, main_text, parse_arguments, parse_json
 from agentkit.safety.approval import APPROVED
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agentkit.messages import FailedModel, ToolCall, ToolResult
 
 _MAX_REFUSAL_CHARS = 240  # longer, because a refusal ends with its remedy
-_WORTH_TELLING_SECONDS = 0.3
+_MIN_SHOWN_SECONDS = 0.3
 _LEVELS = ("network", "system")
 _OTHER_FOLDER = "File tools reach only this folder. To work in another one, change into it: cd FOLDER"
 
@@ -28,7 +28,7 @@ def json_line(document: Mapping[str, Any]) -> str:
     """Render a document as one line of JSON; characters that `clean` would remove are escaped. Raises SessionError."""
     from agentkit.sessions.codec import to_line
 
-    return escaped(to_line(document))
+    return escape_invisible(to_line(document))
 
 
 def started_line(call: ToolCall) -> str:
@@ -41,11 +41,11 @@ def call_line(used: ToolCallFinished) -> str:
     result = used.result
     judgment = judgment_text(result)
     verdict = f"  [{judgment}]" if judgment else ""
-    seconds = "" if result.seconds < _WORTH_TELLING_SECONDS else f"  {result.seconds:.1f} s"
+    seconds = "" if result.seconds < _MIN_SHOWN_SECONDS else f"  {result.seconds:.1f} s"
     return f"{started_line(used.call)} → {outcome_text(result)}{verdict}{seconds}"
 
 
-def missed_line(missed: FailedModel) -> str:
+def fallback_line(missed: FailedModel) -> str:
     """A model that failed, and why, on one line; another model has answered."""
     return f"no answer from {missed.model}: {line_text(missed.error)}"
 

@@ -130,7 +130,7 @@ def _plain_value(value: Any) -> Any:
 
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 _TYPES |= {"object": "dict", "array": "list"}
-_DEEPEST, _MOST_PARTS = 4, 100
+_MAX_DEPTH, _MAX_PARTS = 4, 100
 
 
 def functions_of(tools: Toolset) -> dict[str, Tool[..., Any]]:
@@ -186,10 +186,10 @@ class _Types:
 
     def __init__(self, definitions: Mapping[str, Any]) -> None:
         self._definitions = definitions
-        self._parts_left = _MOST_PARTS
+        self._parts_left = _MAX_PARTS
         self._open: set[str] = set()
 
-    def of(self, schema: Any, depth: int = _DEEPEST) -> str:
+    def of(self, schema: Any, depth: int = _MAX_DEPTH) -> str:
         """The annotation of a schema."""
         if not isinstance(schema, Mapping):
             return "object"

@@ -139,7 +139,7 @@ def parts_of(result: RunResult[Any]) -> list[RunResult[Any]]:
             parts.append([])
         parts[-1].append(event)
         before = event
-    return [result] if len(parts) < 2 else [told_by(RunState.of(part), result.run_id) for part in parts]
+    return [result] if len(parts) < 2 else [result_from_state(RunState.of(part), result.run_id) for part in parts]
 
 
 def prompt_of(result: RunResult[Any]) -> Content:
@@ -157,7 +157,7 @@ def transcript_of(result: RunResult[Any]) -> str:
     return "\n".join(lines)
 
 
-def told_by(progress: RunState, run_id: str) -> RunResult[Any]:
+def result_from_state(progress: RunState, run_id: str) -> RunResult[Any]:
     """Build the result from a state; its value is the text of the answer."""
     return RunResult(
         value=progress.text,
@@ -173,12 +173,12 @@ def told_by(progress: RunState, run_id: str) -> RunResult[Any]:
     )
 
 
-_PLAIN = ("agent", "model", "repeat", "seed", "seconds", "error", "refused", "is_finished", "is_unjudged")
+_PLAIN_FIELDS = ("agent", "model", "repeat", "seed", "seconds", "error", "refused", "is_finished", "is_unjudged")
 
 
 def trial_data(trial: Trial) -> Data:
     """Encode a trial, with its case as an id. Raises SessionError if it cannot be serialised."""
-    data: Data = {"case": trial.case.id, **{name: getattr(trial, name) for name in _PLAIN}}
+    data: Data = {"case": trial.case.id, **{name: getattr(trial, name) for name in _PLAIN_FIELDS}}
     data["scores"] = [_score_data(score) for score in trial.scores]
     if trial.simulating != Usage():
         data["simulating"] = encode_part(trial.simulating)
@@ -192,10 +192,10 @@ def read_trial(data: Mapping[str, Any], cases: Mapping[str, Case]) -> Trial:
     try:
         case = cases[data["case"]]
         scores = tuple(_read_score(each) for each in data["scores"])
-        known = {name: data[name] for name in _PLAIN}
+        plain = {name: data[name] for name in _PLAIN_FIELDS}
         result = RunResult.from_json(to_line(data["result"])) if "result" in data else None
         simulating = decode_part(Usage, data.get("simulating", {}))
-        trial = Trial(case, result=result, scores=scores, simulating=simulating, **known)
+        trial = Trial(case, result=result, scores=scores, simulating=simulating, **plain)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, ConfigError) as error:
         raise SessionError(f"This is not a trial of this suite ({type(error).__name__}: {error}).") from error
     _check(trial)
@@ -212,7 +212,7 @@ class TrialCost:
     tool_calls: int
 
     @classmethod
-    def by(cls, trial: Trial, *, is_scored_again: bool = False) -> TrialCost:
+    def of(cls, trial: Trial, *, is_scored_again: bool = False) -> TrialCost:
         """The cost of a trial; only that of its scoring if the run was counted before."""
         if is_scored_again:
             return cls(trial.key, trial.seed, trial.judging, 0)
@@ -226,7 +226,7 @@ class TrialCost:
         return {"case": case, "agent": agent, "repeat": repeat, "seed": self.seed, "spent": data}
 
 
-def read_spent(data: Mapping[str, Any]) -> TrialCost:
+def read_cost(data: Mapping[str, Any]) -> TrialCost:
     """Decode a `TrialCost`. Raises SessionError."""
     try:
         key, spent_data = (data["case"], data["agent"], data["repeat"]), data["spent"]
@@ -240,13 +240,13 @@ def read_spent(data: Mapping[str, Any]) -> TrialCost:
 
 def _check(trial: Trial) -> None:
     """Raise SessionError if a field of the trial is invalid."""
-    fits = (
+    checks = (
         isinstance(trial.agent, str) and isinstance(trial.model, str) and isinstance(trial.error, str),
         type(trial.repeat) is int and (trial.seed is None or type(trial.seed) is int),
         isinstance(trial.seconds, int | float) and 0 <= trial.seconds < math.inf,
         all(isinstance(each, bool) for each in (trial.refused, trial.is_finished, trial.is_unjudged)),
     )
-    if not all(fits):
+    if not all(checks):
         raise SessionError("This is not a trial: one of its fields has the wrong type.")
 
 

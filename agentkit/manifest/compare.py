@@ -120,7 +120,7 @@ _HOLDS_BACK = {"guardrails"}
 
 _REVIEW = "its effect cannot be compared: review it"
 _DIGEST_CHARS = 8
-_MOST_SHOWN_CHARS = 200
+_MAX_SHOWN_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,4 +271,4 @@ def _shown(value: Any) -> str:
     """A value as text of limited length."""
     if value is None:
         return "none"
-    return truncate(value if isinstance(value, str) else json.dumps(value, sort_keys=True), _MOST_SHOWN_CHARS)
+    return truncate(value if isinstance(value, str) else json.dumps(value, sort_keys=True), _MAX_SHOWN_CHARS)

@@ -25,7 +25,7 @@ from benchmarks.offline import accuracy
 TOOLS = ("web_search", "fetch_url", "wikipedia", "read_file", "write_file", "list_directory")
 STARTS = ("the name alone", "as shipped")
 ROUNDS, BATCH, MOST_CASES = 30, 6, 40
-_MOST_WORDS = 6
+_MAX_WORDS = 6
 _WORD = re.compile(r"[^\W\d_]{3,}")
 _QUOTED = re.compile(r"['\"\u2018\u201c].*?['\"\u2019\u201d]|\S*[./\\]\S*")
 _COMMON = re.compile(
@@ -70,7 +70,7 @@ def more_words(part: str, text: str, failures: tuple[FailedCase, ...]) -> str:
     missed = [each for each in failures if tool in each.expected_tools and not _called(each, tool)]
     known = set(_words(text))
     counts = Counter(word for each in missed for word in set(_words(each.prompt)) - known)
-    words = [word for word, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:_MOST_WORDS]]
+    words = [word for word, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:_MAX_WORDS]]
     head, gap, rest = text.partition("\n\n")
     return f"{head} For example: {', '.join(words)}.{gap}{rest}" if words else text
 

@@ -151,9 +151,9 @@ class Run:
     def __init__(self, recorder, name, agent, prompt):
         self.recorder, self.name = recorder, name
         self.messages = [UserMessage(prompt)]
-        self.tell(RunStarted(agent, prompt))
+        self.print(RunStarted(agent, prompt))
 
-    def tell(self, *events):
+    def print(self, *events):
         """Record these stored events."""
         for event in events:
             self.recorder.record_event(self.name, event)
@@ -161,24 +161,26 @@ class Run:
     def say(self, text, *calls, **changes):
         """Record a response of the model."""
         tools = (ToolSpec("calculator", "", {}), ToolSpec("write_file", "", {}))
-        asked = self.recorder.asked(Request(tuple(self.messages), "Be brief.", tools, settings={"temperature": 0}))
+        asked = self.recorder.open_question(
+            Request(tuple(self.messages), "Be brief.", tools, settings={"temperature": 0})
+        )
         usage = Usage(1_200, 40, 600, requests=1, tariff=Tariff("openai", "gpt-5.4-mini", "gpt-5.4-mini"))
         response = Response(AssistantMessage(text, calls), usage=usage, model="gpt-5.4-mini")
         response = replace(response, **changes)
-        asked.heard(response)
-        self.tell(ResponseReceived(response))
+        asked.record_answer(response)
+        self.print(ResponseReceived(response))
         self.messages.append(response.message)
 
     def use(self, used, decision, result, answer=None):
         """Record a tool call, optionally with an approval."""
         if answer is not None:
-            self.recorder.asked(PersonAsked(used, decision)).heard(answer)
-            self.tell(answer)
+            self.recorder.open_question(PersonAsked(used, decision)).record_answer(answer)
+            self.print(answer)
             decision = replace(decision, verdict="allow")
-        self.tell(ToolCallStarted(used, decision))
+        self.print(ToolCallStarted(used, decision))
         result = replace(result, decision=decision)
-        self.recorder.asked(used).heard(result)
-        self.tell(ToolCallFinished(used, result))
+        self.recorder.open_question(used).record_answer(result)
+        self.print(ToolCallFinished(used, result))
         self.messages.append(ToolMessage(used.id, used.name, result.content))
 
 
@@ -193,21 +195,21 @@ def record_helper(recorder):
     run.use(write, ASK, written, Approved("c2", "once", arguments='{"path":"b"}'))
     run.use(shell, DENY, ToolResult("run_shell", "denied", '{"error": "no"}', error="Command blocked for safety."))
     run.say("It is 42.")
-    run.tell(RunEnded("done", "It is 42.", changes=DIFF))
+    run.print(RunEnded("done", "It is 42.", changes=DIFF))
 
 
 def record_attacker(recorder):
     """Record a run with hostile texts that try to break out of the page, and with every kind of event."""
     run = Run(recorder, "run2", ATTACK, ATTACK)
-    recorder.asked(Request(tuple(run.messages))).heard(RateLimited(ATTACK))
-    run.tell(RequestFailed(ATTACK, "RateLimited"), HistoryGiven((UserMessage("Before."),)), RunResumed())
+    recorder.open_question(Request(tuple(run.messages))).record_answer(RateLimited(ATTACK))
+    run.print(RequestFailed(ATTACK, "RateLimited"), HistoryGiven((UserMessage("Before."),)), RunResumed())
     odd = ToolCall("c4", f"tool{ATTACK}", json.dumps({ATTACK: [ATTACK]}))
     plain = ToolCall("c5", "plain", f"oops{ATTACK}")
     run.say(ATTACK, odd, plain, model=ATTACK, finish_reason="length")
     run.use(odd, Decision("allow", ATTACK, ATTACK, ATTACK, ATTACK), ToolResult("x", "ok", json.dumps([ATTACK] * 40)))
-    run.tell(ToolCallPostponed(plain, "May I?", ASK))
-    run.tell(AnswerRefused(ATTACK), AnswerAmended(ATTACK), HandedOff("writer"), LimitReached("cost", ATTACK))
-    run.tell(RunEnded("limit", f"So far: {ATTACK}", error=ATTACK, changes=ATTACK))
+    run.print(ToolCallPostponed(plain, "May I?", ASK))
+    run.print(AnswerRefused(ATTACK), AnswerAmended(ATTACK), HandedOff("writer"), LimitReached("cost", ATTACK))
+    run.print(RunEnded("limit", f"So far: {ATTACK}", error=ATTACK, changes=ATTACK))
 
 
 def record_outside(recorder):
@@ -217,11 +219,15 @@ def record_outside(recorder):
         (SystemMessage("Obey."), UserMessage("Say hello."), *used),
         output_schema=OutputSchema("answer", {"type": "string"}),
     )
-    recorder.asked(asked).heard(Response(AssistantMessage("Hello."), usage=Usage(requests=1, unreported=1)))
-    recorder.asked(asked).heard(RateLimited("Slow down."))
-    recorder.asked(Request((UserMessage("Plain."),))).heard(Response(AssistantMessage("Good."), usage=Usage(1, 1)))
-    recorder.asked(call("lone", 7)).heard(ToolResult("lone", "ok", "text"))
-    recorder.asked(PersonAsked(call("lone", 8), ASK)).heard(Approved("c8", "no"))
+    recorder.open_question(asked).record_answer(
+        Response(AssistantMessage("Hello."), usage=Usage(requests=1, unreported=1))
+    )
+    recorder.open_question(asked).record_answer(RateLimited("Slow down."))
+    recorder.open_question(Request((UserMessage("Plain."),))).record_answer(
+        Response(AssistantMessage("Good."), usage=Usage(1, 1))
+    )
+    recorder.open_question(call("lone", 7)).record_answer(ToolResult("lone", "ok", "text"))
+    recorder.open_question(PersonAsked(call("lone", 8), ASK)).record_answer(Approved("c8", "no"))
 
 
 @pytest.fixture
@@ -230,7 +236,7 @@ def cassette(tmp_path):
     recorder = Recorder(tmp_path / "trip.cassette")
     for recording in (record_helper, record_attacker, record_outside):
         recording(recorder)
-    inner = Run(recorder.asked(call("worker", 6)).tape, "run3", "worker", "Go.")
-    inner.tell(RunEnded("interrupted"))
+    inner = Run(recorder.open_question(call("worker", 6)).tape, "run3", "worker", "Go.")
+    inner.print(RunEnded("interrupted"))
     recorder.finish()
     return recorder.path

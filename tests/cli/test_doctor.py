@@ -71,7 +71,7 @@ def broken():
 )
 def test_sandbox_attempt_is_reported(attempt, state, told):
     """A sandbox attempt is reported as isolated, less isolated with a fix, or broken."""
-    finding = doctor._tried("run_shell", attempt)
+    finding = doctor._check_program("run_shell", attempt)
     assert (finding.state, told in finding.found) == (state, True)
     assert bool(finding.fix) is (state == "missing")
 

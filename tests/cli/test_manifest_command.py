@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentkit.cli.manifest import agent_in
+from agentkit.cli.manifest import load_agent
 from agentkit.cli.terminal import ANSWERED, REFUSED, USAGE
 from agentkit.manifest import Manifest, manifest_of
 
@@ -58,7 +58,7 @@ def test_manifest_is_printed(command, bot):
     path = bot()
     out, err, code = command("manifest", str(path))
     assert (code, err) == (ANSWERED, "")
-    assert out == str(manifest_of(*agent_in(str(path))))
+    assert out == str(manifest_of(*load_agent(str(path))))
 
 
 def test_manifest_does_not_depend_on_the_environment(command, bot, tmp_path, monkeypatch):

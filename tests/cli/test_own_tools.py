@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentkit import ConfigError, core_tools
-from agentkit.cli.loaders import tool_named, tools_named
+from agentkit.cli.loaders import load_tool, load_tools
 from agentkit.cli.terminal import REFUSED
 from agentkit.errors import UnknownTool
 from agentkit.testing import FakeServer, call, say
@@ -59,21 +59,21 @@ def shop(tmp_path):
 
 def test_functions_and_tools_of_a_program(shop):
     """The functions and tools a program defines are offered, but not imports, classes or _names."""
-    assert tools_named([str(shop)]).names == ("price", "pay", "stock")
-    assert tools_named(["core", f"{shop}:pay", f"{shop}:pay", "calculator"]).names == (*core_tools.names, "pay")
+    assert load_tools([str(shop)]).names == ("price", "pay", "stock")
+    assert load_tools(["core", f"{shop}:pay", f"{shop}:pay", "calculator"]).names == (*core_tools.names, "pay")
 
 
 def test_tools_list_defines_the_offered_tools(shop):
     """A list named `tools` replaces the functions offered by default."""
     shop.write_text(f"{PROGRAM}\ntools = [core_tools.only('calculator'), _secret]\n")
-    assert tools_named([str(shop)]).names == ("calculator", "_secret")
+    assert load_tools([str(shop)]).names == ("calculator", "_secret")
 
 
 def test_program_is_run_once(tmp_path):
     """A program is run once, however often its tools are named."""
     path = tmp_path / "counting.py"
     path.write_text("import os\nos.mkdir(__file__ + '.run')\ndef count() -> int:\n    return 1\n")
-    assert tools_named([str(path)])[0] is tool_named(f"{path}:count")
+    assert load_tools([str(path)])[0] is load_tool(f"{path}:count")
     assert (tmp_path / "counting.py.run").is_dir()
 
 
@@ -94,21 +94,21 @@ def test_file_without_a_usable_tool_raises(tmp_path, text, named, told):
     if text is not None:
         path.write_text(text)
     with pytest.raises(ConfigError, match=r".") as caught:
-        tool_named(named.format(path))
+        load_tool(named.format(path))
     assert told in str(caught.value)
 
 
 def test_unknown_name_suggests_the_closest(shop):
     """An unknown name raises an error that suggests the closest name."""
     with pytest.raises(UnknownTool, match=r"shop.py: .*Did you mean 'price'\?"):
-        tool_named(f"{shop}:prise")
+        load_tool(f"{shop}:prise")
     with pytest.raises(UnknownTool, match=r"Did you mean 'core'\?\n.*The collections are: core, .* FILE\.py"):
-        tools_named(["cor"])
+        load_tools(["cor"])
 
 
 def test_model_calls_tools_of_a_file(command, shop):
     """`-t FILE.py` offers the tools of a file to the model, subject to the same policy."""
-    asked = [call("price", order={"lines": ["a", "b"]}), call("pay", euros=10), say("Ten.")]
+    asked = [call("price", agent_options={"lines": ["a", "b"]}), call("pay", euros=10), say("Ten.")]
     with FakeServer(*asked) as server:
         out, err, code = command("-t", str(shop), "--no-session", "What is it?", server=server)
     assert (out, code) == ("Ten.\n", 0)
@@ -129,7 +129,7 @@ def test_tool_of_a_file_is_run_and_explained(command, shop):
 
 def test_hosted_tool_is_selected(command):
     """`-t hosted:web_search` selects a hosted tool, which cannot be run locally."""
-    assert [(each.name, each.spec.hosted) for each in tools_named(["core", "hosted:web_search"])][-1] == (
+    assert [(each.name, each.spec.hosted) for each in load_tools(["core", "hosted:web_search"])][-1] == (
         "web_search",
         {"type": "web_search"},
     )
@@ -166,18 +166,18 @@ def test_servers_of_a_file(command, tmp_path, monkeypatch):
     assert (out, code) == ("Nothing.\n", REFUSED)  # because a SYSTEM tool would need approval
     assert [each["function"]["name"] for each in server.requests[0].json["tools"]] == ["look"]
     assert "safety-level" in err
-    look = tool_named(f"{tmp_path}/mcp.json:look")
+    look = load_tool(f"{tmp_path}/mcp.json:look")
     assert look.name == "look"
     look.server.close()
     with pytest.raises(UnknownTool, match=r"mcp\.json: .*Did you mean 'look'"):
-        tool_named(f"{tmp_path}/mcp.json:loo")
+        load_tool(f"{tmp_path}/mcp.json:loo")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "agentkit.toml").write_text('tools = ["mcp.json"]\n')
     assert "a project file cannot use the program 'mcp.json' as tools" in command("--no-session", "Is it?")[1]
 
 
 @pytest.mark.parametrize("name", ["shop", "shop:price"])
-@pytest.mark.parametrize("asked", [tool_named, lambda name: tools_named([name])])
+@pytest.mark.parametrize("asked", [load_tool, lambda name: load_tools([name])])
 def test_module_name_suggests_its_file(shop, monkeypatch, name, asked):
     """A module name raises an error that suggests the file name."""
     monkeypatch.chdir(shop.parent)
@@ -202,5 +202,5 @@ def test_hosted_tool_in_a_file_is_offered(tmp_path):
         "_code = HostedTool('code_execution')\n"
         "def price(name: str) -> int:\n    return 5\n"
     )
-    assert tools_named([str(file)]).names == ("web_search", "price")
-    assert tool_named(f"{file}:web_search").spec.hosted == {"type": "web_search"}
+    assert load_tools([str(file)]).names == ("web_search", "price")
+    assert load_tool(f"{file}:web_search").spec.hosted == {"type": "web_search"}

@@ -12,7 +12,7 @@ import pytest
 from agentkit import Agent, Session, tool
 from agentkit.agents.agent_file import read_manifesto
 from agentkit.cli.settings import is_trusted, project_file, trust
-from agentkit.documents.office import text_of_office
+from agentkit.documents.office import office_text
 from agentkit.errors import AgentKitError
 from agentkit.evals import Case, Suite, contains
 from agentkit.evals.case import read_cases
@@ -302,7 +302,7 @@ def parse_manifest(path):
 
 def read_document(path):
     """Use a document of Word."""
-    text_of_office(path.read_bytes())
+    office_text(path.read_bytes())
 
 
 # the file's name, the functions that write and read it

@@ -7,7 +7,7 @@ import pytest
 from agentkit import LLM, Agent, Approval, Session, tool
 from agentkit.errors import ConfigError, NoProvider
 from agentkit.evals import Case, Suite, contains
-from agentkit.evals.run_config import MOST_COPIED_BYTES, Variant, own_folder, seeded, variants_of
+from agentkit.evals.run_config import MAX_COPIED_BYTES, Variant, own_folder, seeded, variants_of
 from agentkit.testing import FakeServer, ScriptedLLM, call
 from agentkit.tools.catalog import file_tools
 
@@ -168,7 +168,7 @@ def test_agents_in_handoffs_use_the_folder_of_the_trial(tmp_path, monkeypatch):
 def test_invalid_workspace_is_an_error(tmp_path, always):
     """A workspace that is too large or missing is an error of the trial."""
     with (tmp_path / "big").open("wb") as file:
-        file.truncate(MOST_COPIED_BYTES + 1)
+        file.truncate(MAX_COPIED_BYTES + 1)
     (trial,) = run_of(writer(workspace=tmp_path))
     assert (trial.outcome, trial.is_finished) == ("error", False)
     assert "too much to copy" in trial.error

@@ -125,14 +125,14 @@ def test_case_with_several_prompts():
         },
     ]
     assert case.id != Case(prompts=["Hello", "And?"], expected="bye").id
-    assert [each.text for each in case.said] == ["Hello", "And? [image]"]
-    assert Case("x").said == (Case("x"),)
+    assert [each.text for each in case.turns] == ["Hello", "And? [image]"]
+    assert Case("x").turns == (Case("x"),)
 
 
 def test_case_of_a_simulated_user():
     """The id of a case with a simulated user depends on its goal and persona, not on the model."""
     case = Case(prompts=SimulatedUser("Buy a ticket.", "Ann", llm=len))
-    assert (case.text, case.content, case.said) == ("Buy a ticket.", "Buy a ticket.", ())
+    assert (case.text, case.content, case.turns) == ("Buy a ticket.", "Buy a ticket.", ())
     assert case.to_data()["prompts"] == {"goal": "Buy a ticket.", "persona": "Ann", "max_prompts": 10}
     assert case == Case(prompts=SimulatedUser("Buy a ticket.", "Ann"))
     assert case.id != Case(prompts=SimulatedUser("Buy a ticket.")).id

@@ -28,7 +28,7 @@ def test_lines(place):
     for count in range(3):
         file = opened(place)
         assert (len(file.lines), file.is_foreign) == (count, False)
-        file.mend()
+        file.repair()
         file.add('{"ours": "ä"}')
         file.close()
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
@@ -47,22 +47,22 @@ def test_lines(place):
     ],
 )
 def test_existing_content_is_read(place, content, is_foreign, lines):
-    """A file with another beginning is foreign and unchanged; an incomplete last line is removed by `mend`."""
+    """A file with another beginning is foreign and unchanged; an incomplete last line is removed by `repair`."""
     place.write_text(content)
     file = opened(place)
     assert (file.is_foreign, file.lines, place.read_text()) == (is_foreign, lines, content)
-    file.mend()
+    file.repair()
     file.close()
     assert place.read_bytes() == b"".join(line + b"\n" for line in lines)
 
 
 def test_existing_file_becomes_private(place):
-    """`mend` restricts the permissions of an existing file to its owner."""
+    """`repair` restricts the permissions of an existing file to its owner."""
     place.touch(0o644)
     place.chmod(0o644)
     file = opened(place)
     assert stat.S_IMODE(place.stat().st_mode) == 0o644
-    file.mend()
+    file.repair()
     file.close()
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
 
@@ -93,7 +93,7 @@ def test_file_that_cannot_be_shortened():
     fcntl.fcntl(sealed, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
     file = opened(f"/proc/self/fd/{sealed}")
     with pytest.raises(SessionError, match="cannot be written: Operation not permitted"):
-        file.mend()
+        file.repair()
     with pytest.raises(SessionError, match="cannot be written: Operation not permitted"):
         file.add("{}")
     file.close()

@@ -38,7 +38,7 @@ def test_json_lines(tmp_path):
         ExpectedCall("add", {"a": 1}),
         ExpectedCall("add", {"b": 2}),
     )
-    assert [each.expected for each in cases[4].said] == [None, 3, None]
+    assert [each.expected for each in cases[4].turns] == [None, 3, None]
     assert cases[5].user == SimulatedUser("Buy a ticket.", "Ann", max_prompts=4)
     assert cases[6].arguments == {"a": 1, "b": [2]}
 

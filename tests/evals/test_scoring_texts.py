@@ -7,7 +7,7 @@ import pytest
 from agentkit import Agent
 from agentkit.errors import ConfigError
 from agentkit.evals import Case, Suite, contains, exact, json_equal, matches
-from agentkit.evals.scorers import is_made
+from agentkit.evals.scorers import is_expected_call
 from agentkit.messages import ToolCall
 from agentkit.testing import ScriptedLLM
 
@@ -118,7 +118,7 @@ def test_numbers_too_large_for_a_float():
         (trial,) = Suite("x", [Case("one", expected)], json_equal()).run(agent).trials
         assert (trial.outcome, trial.is_finished) == (outcome, True)
     (wanted,) = Case("one", tool_calls=[("f", {"n": 1.5})]).expected_calls
-    assert not is_made(wanted, ToolCall("1", "f", f'{{"n": {huge}}}'))
+    assert not is_expected_call(wanted, ToolCall("1", "f", f'{{"n": {huge}}}'))
 
 
 @pytest.mark.parametrize("scorer", [exact(), contains(), matches(), json_equal(), exact(ignore_case=True)])

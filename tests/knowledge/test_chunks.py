@@ -5,7 +5,7 @@ import pytest
 from agentkit.knowledge import AddResult, Chunk
 
 
-@pytest.mark.parametrize(
+@pytest.placeholder.parametrize(
     ("place", "position", "citation"),
     [
         ({}, "", "a.md"),

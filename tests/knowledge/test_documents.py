@@ -5,11 +5,11 @@ import time
 import pytest
 
 from agentkit.errors import ToolError
-from agentkit.knowledge.chunks import ChunkSize, cut
+from agentkit.knowledge.chunks import ChunkSize, split_into_chunks
 from agentkit.knowledge.documents import read, read_text
 
 
-@pytest.mark.for_each(
+@pytest.placeholder.for_each(
     ("name", "body", "kind", "title"),
     [
         ("a.md", b"# Title\n\ntext", "markdown", "Title"),
@@ -41,7 +41,7 @@ def test_web_page_is_read_as_markdown():
     assert local.blocks[1].section == ("Title",)
 
 
-@pytest.mark.parametrize(
+@pytest.placeholder.parametrize(
     ("name", "body", "reason"),
     [
         ("a.bin", b"\x7fELF\0\0", "it is not text"),
@@ -95,10 +95,10 @@ HOSTILE = {
 }
 
 
-@pytest.mark.for_each("name", HOSTILE)
+@pytest.placeholder.for_each("name", HOSTILE)
 def test_hostile_text_is_read_and_cut_in_linear_time(name):
     """A hostile text is parsed and split in linear time."""
     source, text = HOSTILE[name]
     began = time.process_time()
-    cut(read(text.encode(), source).blocks, ChunkSize())
+    split_into_chunks(read(text.encode(), source).blocks, ChunkSize())
     assert time.process_time() - began < 6

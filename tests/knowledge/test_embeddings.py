@@ -4,7 +4,7 @@ import pytest
 
 from agentkit.errors import ConfigError, NoProvider
 from agentkit.knowledge import Knowledge, Memory
-from agentkit.knowledge.embeddings import BATCH, vectors_in
+from agentkit.knowledge.embeddings import BATCH, open_vectors
 from agentkit.knowledge.stores.sqlite import SQLiteChunkStore
 from agentkit.llm.client import LLM
 from agentkit.testing import FakeServer, ScriptedLLM
@@ -13,7 +13,7 @@ from agentkit.usage import NO_USAGE
 
 def made_by(embed, embed_question=None):
     """Return the embedder of an empty space."""
-    return vectors_in(SQLiteChunkStore(":memory:"), "knowledge/default", embed, embed_question)
+    return open_vectors(SQLiteChunkStore(":memory:"), "knowledge/default", embed, embed_question)
 
 
 def test_texts_are_embedded_in_batches():
@@ -24,20 +24,20 @@ def test_texts_are_embedded_in_batches():
         sizes.append(len(texts))
         return ((3, 4) if text else (0, 0) for text in texts)
 
-    assert made_by(embed).of_passages(["a"] * 70 + [""])[-2:] == [[0.6, 0.8], [0.0, 0.0]]
+    assert made_by(embed).embed_passages(["a"] * 70 + [""])[-2:] == [[0.6, 0.8], [0.0, 0.0]]
     assert sizes == [BATCH, 7]
 
 
-@pytest.mark.parametrize(
+@pytest.placeholder.parametrize(
     "given", [None, [1, 2], [[1.0]], [[1], [1, 2]], [["a"], [1]], [[float("nan")]] * 2, [[float("inf")]] * 2]
 )
 def test_invalid_vectors_are_rejected(given):
     """A function that returns invalid vectors raises a ConfigError."""
     with pytest.raises(ConfigError, match="embed="):
-        made_by(lambda _: given).of_passages(["a", "b"])
+        made_by(lambda _: given).embed_passages(["a", "b"])
 
 
-@pytest.mark.parametrize("given", [(7, None), (None, len), (len, 7), (object(), None)])
+@pytest.placeholder.parametrize("given", [(7, None), (None, len), (len, 7), (object(), None)])
 def test_invalid_embed_arguments_are_rejected(given):
     """Invalid `embed` and `embed_question` arguments raise a ConfigError."""
     with pytest.raises(ConfigError, match="embed"):
@@ -90,7 +90,7 @@ OTHERS = (
 )
 
 
-@pytest.mark.parametrize(("other", "said"), OTHERS)
+@pytest.placeholder.parametrize(("other", "said"), OTHERS)
 def test_another_embedding_model_is_rejected(place, other, said):
     """Using another model raises a ConfigError until `embed_again` is called."""
     with Knowledge(place, embed=scripted("first")) as knowledge:

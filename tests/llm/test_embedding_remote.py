@@ -79,10 +79,10 @@ def test_refused_batch_is_halved(said, status):
     """A batch that the server refuses is halved, and the smaller size is used for later ones."""
 
     def bounded(request, most=12):
-        from agentkit.testing.fake_responses import reply_with_vectors
+        from agentkit.testing.fake_responses import embeddings_reply
 
         is_too_much = len(request.json["input"]) > most
-        return fail(status, said) if is_too_much else reply_with_vectors(request)
+        return fail(status, said) if is_too_much else embeddings_reply(request)
 
     with FakeServer(embeddings=[bounded] * 20) as server:
         llm = connect(server)
@@ -98,11 +98,11 @@ def test_overlong_text_is_named_in_the_error(embed):
     """The error for a too long text names the text, and the smaller batch size is not remembered."""
 
     def bounded(request):
-        from agentkit.testing.fake_responses import reply_with_vectors
+        from agentkit.testing.fake_responses import embeddings_reply
 
         if any(len(text) > 100 for text in request.json["input"]):
             return fail(400, "This model's maximum context length is 20 tokens, however you requested 50 tokens.")
-        return reply_with_vectors(request)
+        return embeddings_reply(request)
 
     texts = ["short"] * 8
     texts[5] = "long " * 50

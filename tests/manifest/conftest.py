@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.cli.manifest import agent_in
+from agentkit.cli.manifest import load_agent
 from agentkit.manifest import manifest_of
 
 PRELUDE = '''
@@ -57,6 +57,6 @@ def manifest(program):
     """Return the manifest of a program."""
 
     def derive(text):
-        return manifest_of(*agent_in(str(program(text))))
+        return manifest_of(*load_agent(str(program(text))))
 
     return derive

@@ -234,7 +234,7 @@ def test_login_is_a_secret(tmp_path, url, login, stated):
 
 def test_harmless_variables():
     """Variables that every server gets are not listed."""
-    assert frozenset(connection_target._KEPT) == HARMLESS
+    assert frozenset(connection_target._PASSED_VARIABLES) == HARMLESS
 
 
 def test_two_servers_of_one_name():

@@ -118,7 +118,7 @@ def test_invalid_rule_is_rejected(rule):
 
 def test_oversized_file_is_rejected():
     """A file longer than any manifest is not read."""
-    assert "is too long for a manifest" in error_of(" " * (Manifest.MOST_BYTES + 1))
+    assert "is too long for a manifest" in error_of(" " * (Manifest.MAX_BYTES + 1))
 
 
 @given(st.integers(0, len(PLAIN)), st.integers(0, 40), st.text(max_size=5))

@@ -197,7 +197,7 @@ PROMPTS = [test_simple_prompt, test_prompt_with_arguments, EMBEDDING, test_promp
 class OpenGate(MCPAuth):
     """A gate that checks host and origin, but no token, because the suite sends none."""
 
-    def lets_in(self, _headers):
+    def is_authorized(self, _headers):
         """Accept any headers."""
         return True
 

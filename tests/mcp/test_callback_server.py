@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from agentkit.errors import ToolError
-from agentkit.mcp.callback_server import CallbackServer, answer_in, code_of, refusal_reason
+from agentkit.mcp.callback_server import CallbackServer, authorization_code, parse_redirect, refusal_reason
 
 STATE = "state-4711"
 
@@ -130,12 +130,12 @@ def test_port_is_closed_after_a_login():
 )
 def test_valid_answers(address, answer):
     """An address is an answer if it has its state once, and a code or an error once."""
-    assert answer_in(address, STATE) == answer
+    assert parse_redirect(address, STATE) == answer
 
 
 def test_callback_without_expected_state():
     """A callback is not accepted before a state is expected."""
-    assert answer_in("?code=a&state=", "") is None
+    assert parse_redirect("?code=a&state=", "") is None
 
 
 @pytest.mark.parametrize(
@@ -157,5 +157,5 @@ def test_refusal_reason(said, text):
 def test_refusal_with_a_code():
     """A refusal raises an error even if it contains a code."""
     with pytest.raises(ToolError, match="was refused: no"):
-        code_of({"error": "no", "code": "tulip"})
-    assert code_of({"code": "tulip"}) == "tulip"
+        authorization_code({"error": "no", "code": "tulip"})
+    assert authorization_code({"code": "tulip"}) == "tulip"

@@ -137,7 +137,7 @@ def test_resource_tool_names(foreign, library):
 
     with MCPServer(foreign, "sums", resources=True) as server:
         assert server.tools.names == ("add", "read_resource", "list_resources", "sums_read_resource")
-        assert server.again("read_resource")() == "mine"
+        assert server.tool_named("read_resource")() == "mine"
     one, two = MCPServer(library, "one", resources=True), MCPServer(library, "two", resources=True)
     with one, two:
         tools = connect(one, two)

@@ -25,8 +25,8 @@ def test_hash_covers_the_whole_definition(other):
 def test_hints_are_described():
     """A tool's hints are described in words, and missing hints are omitted."""
     hints = {"readOnlyHint": False, "destructiveHint": True, "title": "Sum"}
-    assert Definition("a", "", {}, hints).said_of_itself() == "changes things, may destroy"
-    assert Definition("a", "", {}).said_of_itself() == ""
+    assert Definition("a", "", {}, hints).hints_text() == "changes things, may destroy"
+    assert Definition("a", "", {}).hints_text() == ""
 
 
 def test_changes_are_reported():

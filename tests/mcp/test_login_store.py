@@ -73,7 +73,7 @@ def test_invalid_lock_file(tmp_path, made):
     {"link": lambda: lock.symlink_to(other), "pipe": lambda: os.mkfifo(lock), "folder": lock.mkdir}[made]()
 
     async def renew():
-        async with StoredLogin(URL, tmp_path).alone():
+        async with StoredLogin(URL, tmp_path).locked():
             return True
 
     with pytest.raises(ConfigError, match="cannot be renewed"):
@@ -113,7 +113,7 @@ def test_renewal_waits_for_another_one(tmp_path):
     order = []
 
     async def renew(name):
-        async with StoredLogin(URL, tmp_path).alone():
+        async with StoredLogin(URL, tmp_path).locked():
             order.append(name)
             await asyncio.sleep(0.1)
             order.append(name)
@@ -130,7 +130,7 @@ def test_lock_wait_is_limited(tmp_path):
     """A renewal that has waited too long proceeds without the lock."""
 
     async def both():
-        async with StoredLogin(URL, tmp_path).alone(), StoredLogin(URL, tmp_path).alone(most_waits=2):
+        async with StoredLogin(URL, tmp_path).locked(), StoredLogin(URL, tmp_path).locked(most_waits=2):
             return True
 
     assert asyncio.run(both())

@@ -24,7 +24,7 @@ WEB, OFFICE, HERE = "https://mcp.example.com/mcp", "https://mcp.corp:9443/mcp", 
 )
 def test_allowed_hosts(server, hosts, url):
     """Public hosts, the server's host and configured hosts are allowed, and localhost for a local server."""
-    assert str(AllowedHosts(server, hosts).admitted(url)) == url
+    assert str(AllowedHosts(server, hosts).parse_allowed(url)) == url
 
 
 @pytest.mark.for_each(
@@ -46,7 +46,7 @@ def test_allowed_hosts(server, hosts, url):
 def test_other_hosts_are_rejected(server, hosts, url, told):
     """Other hosts named by a server are rejected before they are connected to."""
     with pytest.raises(ToolError, match=told):
-        AllowedHosts(server, hosts).admitted(url)
+        AllowedHosts(server, hosts).parse_allowed(url)
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "64:ff9b::a00:1"])
@@ -54,10 +54,10 @@ def test_names_with_an_internal_address_are_rejected(address):
     """A public name that resolves to an internal address is rejected."""
     reach = AllowedHosts(WEB)
     with pytest.raises(ToolError, match=r"login\.example\.org leads to"):
-        reach.check(reach.admitted("https://login.example.org/token"), address)
+        reach.check(reach.parse_allowed("https://login.example.org/token"), address)
 
 
 def test_names_with_a_public_address_are_allowed():
     """A name that resolves to a public address is allowed."""
     reach = AllowedHosts(WEB)
-    reach.check(reach.admitted("https://login.example.org/token"), "93.184.216.34")
+    reach.check(reach.parse_allowed("https://login.example.org/token"), "93.184.216.34")

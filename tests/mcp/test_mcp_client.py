@@ -17,7 +17,7 @@ from agentkit import Agent, Policy, SafetyLevel, core_tools
 from agentkit.decisions import Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, ToolError, ToolTimeout
 from agentkit.mcp import MCPServer, connect
-from agentkit.mcp.client import CHANGED, GONE, _notify
+from agentkit.mcp.client import CHANGED, REMOVED, _notify
 from agentkit.safety.approval import Approval
 from agentkit.testing import ScriptedLLM, call
 
@@ -132,7 +132,7 @@ def test_taken_names_are_prefixed(foreign):
     """A tool whose name is taken gets its server's prefix and keeps it from then on."""
     with MCPServer(foreign, "sums") as server:
         assert server.tools.names == ("add",)
-        assert server.attachments(["add"]).names == ("sums_add",)
+        assert server.with_distinct_names(["add"]).names == ("sums_add",)
         assert server.tools.names == ("sums_add",)
 
 
@@ -423,7 +423,7 @@ def test_change_while_connected(plain, eventually):
     plain.call("renew")
     eventually(lambda: echo.judge({"text": ""}).rule == CHANGED)
     assert echo.description == "Repeats a text."
-    assert (spawn.judge({}).verdict, spawn.judge({}).rule) == (Verdict.DENY, GONE)
+    assert (spawn.judge({}).verdict, spawn.judge({}).rule) == (Verdict.DENY, REMOVED)
     with pytest.raises(Blocked, match="no longer offers spawn"):
         spawn()
     assert Policy(level="system").judge("echo", echo.level, echo.judge({"text": ""})).verdict is Verdict.ASK
@@ -496,9 +496,9 @@ def test_published_time_server():
 def test_unknown_tool(foreign):
     """A tool can be requested by the server's own name; an unknown name raises an error."""
     with MCPServer(foreign) as server:
-        assert server.again("add").name == "add"
+        assert server.tool_named("add").name == "add"
         with pytest.raises(ConfigError, match="has no tool 'sum'"):
-            server.again("sum")
+            server.tool_named("sum")
 
 
 def test_notification_without_a_listener():
@@ -529,7 +529,7 @@ def test_unusable_tool_is_listed_with_the_reason(words, tmp_path):
         assert "'file' is not a valid type of 'a'" in server.unusable["odd"]
         assert server.call("odd", text="unjudged") == "unjudged"
         with pytest.raises(ConfigError, match="'file' is not a valid type"):
-            server.again("odd")
+            server.tool_named("odd")
 
 
 OBJECT = {"type": "object"}
@@ -565,7 +565,7 @@ def test_one_invalid_tool_does_not_hide_the_others(words, tmp_path, odd, reason)
         assert server.tools.names == ("echo",)
         assert reason in server.unusable["odd"]
         with pytest.raises(ConfigError, match="Tool 'odd'"):
-            server.again("odd")
+            server.tool_named("odd")
         assert server.tools.find("echo")(text="hello") == "hello"
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit.errors import ConfigError
-from agentkit.mcp.sdk.server import MCPAuth, check_reach
+from agentkit.mcp.sdk.server import MCPAuth, check_public_address
 
 TOKEN = "tulip-tulip-tulip-4711"
 
@@ -23,7 +23,7 @@ TOKEN = "tulip-tulip-tulip-4711"
 )
 def test_token_header(headers, is_in):
     """The token must be sent once, in its header."""
-    assert MCPAuth(TOKEN).lets_in(headers) is is_in
+    assert MCPAuth(TOKEN).is_authorized(headers) is is_in
 
 
 def test_names_of_the_server():
@@ -36,8 +36,8 @@ def test_names_of_the_server():
 def test_public_address_requires_a_token():
     """A public address requires a token chosen by the user."""
     for host in ("127.0.0.1", "::1", "localhost"):
-        check_reach(host, None)
-    check_reach("0.0.0.0", TOKEN)
+        check_public_address(host, None)
+    check_public_address("0.0.0.0", TOKEN)
     for host in ("0.0.0.0", "::", "192.0.2.1", "box.example.com"):
         with pytest.raises(ConfigError, match="can be reached by other machines"):
-            check_reach(host, None)
+            check_public_address(host, None)

@@ -69,8 +69,8 @@ def test_invalid_lists(text, told):
 )
 def test_placeholders(text, filled):
     """Placeholders for variables and folders are replaced once, with an optional default."""
-    assert ConfigVariables(HERE, {"KEY": "tulip", "OTHER": "${KEY}"}).filled(text) == filled
-    assert ConfigVariables(HERE, {"OTHER": "${KEY}"}).filled("${OTHER}") == "${KEY}"
+    assert ConfigVariables(HERE, {"KEY": "tulip", "OTHER": "${KEY}"}).substitute(text) == filled
+    assert ConfigVariables(HERE, {"OTHER": "${KEY}"}).substitute("${OTHER}") == "${KEY}"
 
 
 @pytest.mark.parametrize(
@@ -86,12 +86,12 @@ def test_placeholders(text, filled):
 def test_unknown_placeholders(text, told):
     """An unset or unknown placeholder raises a ConfigError."""
     with pytest.raises(ConfigError, match=told):
-        ConfigVariables(HERE, {}).filled([text])
+        ConfigVariables(HERE, {}).substitute([text])
 
 
 def test_folders_of_other_files():
     """A file outside of an editor's folder uses its own folder as the workspace."""
-    assert ConfigVariables(Path("/work/project/mcp.json"), {}).filled("${workspaceFolder}") == "/work/project"
+    assert ConfigVariables(Path("/work/project/mcp.json"), {}).substitute("${workspaceFolder}") == "/work/project"
 
 
 def test_variables_file():

@@ -10,7 +10,7 @@ from agentkit.agents.result import Resumption
 from agentkit.errors import SessionError
 from agentkit.safety.approval import Approval
 from agentkit.server import chats
-from agentkit.server.chats import Chats, said_of
+from agentkit.server.chats import Chats, parse_answer
 from agentkit.server.http_types import ConcurrencyLimit, HTTPError
 from agentkit.sessions.stores.in_memory import InMemorySessionStore
 from agentkit.testing import ScriptedLLM, call
@@ -309,12 +309,12 @@ def test_idle_conversations_are_closed():
         known = opened("Hello.")
         first = known.find("first")
         await events_until(first, first.start("Hi"))
-        for number in range(chats._MOST_CHATS):
+        for number in range(chats._MAX_CHATS):
             known.find(f"idle {number}")
         again = known.find("first")
         assert again is not first
         assert (await again.document())["events"][0]["kind"] == "begun"
-        assert [each["name"] for each in known.listed()] == ["first"]
+        assert [each["name"] for each in known.list_sessions()] == ["first"]
 
     asyncio.run(main())
 
@@ -351,7 +351,7 @@ def test_serials_differ_between_openings():
 )
 def test_answer_is_parsed(document, said):
     """An answer is parsed as an approval, edited arguments, a reason or text."""
-    assert said_of(document) == said
+    assert parse_answer(document) == said
 
 
 @pytest.mark.parametrize(
@@ -360,4 +360,4 @@ def test_answer_is_parsed(document, said):
 def test_invalid_answer_is_rejected(document):
     """An invalid answer raises an error."""
     with pytest.raises(HTTPError, match="answer is one of"):
-        said_of(document)
+        parse_answer(document)

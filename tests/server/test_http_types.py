@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from agentkit.server.http_types import HTTPError, HTTPRequest, json_bytes, reply_of
+from agentkit.server.http_types import HTTPError, HTTPRequest, json_bytes, json_response
 
 
 def document(*pieces, content_type="application/json", most_bytes=100):
@@ -43,7 +43,7 @@ def test_body_is_parsed_as_a_json_object():
 def test_invalid_body_is_rejected(body, content_type, status):
     """An unsupported type, invalid or deeply nested JSON and a long body are rejected with a status."""
     with pytest.raises(HTTPError) as refused:
-        document(body, content_type=content_type, most_bytes=150_000)
+        document(body, content_type=content_type, max_bytes=150_000)
     assert refused.value.status == status
 
 
@@ -78,5 +78,5 @@ def test_retryable_error_has_no_should_retry_header():
 
 def test_replies_are_not_stored():
     """Replies have `cache-control: no-store`, and lone surrogates are replaced in JSON."""
-    assert reply_of({}).headers == {"cache-control": "no-store"}
+    assert json_response({}).headers == {"cache-control": "no-store"}
     assert json_bytes({"a": "\ud800é"}) == '{"a":"?é"}'.encode()

@@ -11,7 +11,7 @@ import pytest
 from agentkit import LLM, Agent, Limits, Session, system_tools, tool
 from agentkit.decisions import Label
 from agentkit.errors import BadResponse, RateLimited, Rejected, SessionError, ToolError, Unauthorized, Unreachable
-from agentkit.server.openai_endpoint import limits_under, refusal_of, usage_of
+from agentkit.server.openai_endpoint import http_error, limits_with, usage_of
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say
 from agentkit.tools.human import ask_user_tool, finish_tool
 from agentkit.usage import Usage
@@ -198,10 +198,10 @@ def test_limit_of_the_run_ends_with_length(serve):
 def test_max_tokens_limits_the_run():
     """`max_tokens` limits the output of the whole run and never raises the agent's own limit."""
     limits = Limits(output_tokens=100)
-    assert limits_under(limits, 20).output_tokens == 20
-    assert limits_under(limits, 200).output_tokens == 100
-    assert limits_under(limits, None) == limits
-    assert limits_under(Limits(), 20).output_tokens == 20
+    assert limits_with(limits, 20).output_tokens == 20
+    assert limits_with(limits, 200).output_tokens == 100
+    assert limits_with(limits, None) == limits
+    assert limits_with(Limits(), 20).output_tokens == 20
 
 
 def test_listeners_receive_the_runs_of_clients(serve):
@@ -316,7 +316,7 @@ def test_refused_prompt_is_an_error(serve):
 )
 def test_each_error_maps_to_a_status(error, status):
     """Each error maps to an HTTP status with `x-should-retry: false`."""
-    refusal = refusal_of(error)
+    refusal = http_error(error)
     assert refusal.status == status
     assert refusal.reply.headers["x-should-retry"] == "false"
     assert refusal.headers.get("retry-after") == ("2" if status == 429 else None)

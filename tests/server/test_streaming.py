@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agentkit.server import http_types as streaming
-from agentkit.server.http_types import ClientDisconnected, deliver, unless_gone
+from agentkit.server.http_types import ClientDisconnected, cancel_on_disconnect, deliver
 
 START = {"type": "http.response.start", "status": 200, "headers": []}
 
@@ -147,7 +147,7 @@ def test_disconnect_cancels_the_work():
                 closed.append(True)
 
         with pytest.raises(ClientDisconnected):
-            await unless_gone(connection.receive, sent(pieces(), connection))
+            await cancel_on_disconnect(connection.receive, sent(pieces(), connection))
         assert closed == [True]
 
     asyncio.run(main())
@@ -160,8 +160,8 @@ def test_completed_work_returns_its_value():
         async def work():
             return 42
 
-        assert await unless_gone(Connection().receive, work()) == 42
-        assert await unless_gone(None, work()) == 42
+        assert await cancel_on_disconnect(Connection().receive, work()) == 42
+        assert await cancel_on_disconnect(None, work()) == 42
 
     asyncio.run(main())
 
@@ -176,7 +176,7 @@ def test_other_client_messages_are_ignored():
             return {"type": next(messages)}
 
         with pytest.raises(ClientDisconnected):
-            await unless_gone(receive, asyncio.Event().wait())
+            await cancel_on_disconnect(receive, asyncio.Event().wait())
 
     asyncio.run(main())
 

@@ -9,12 +9,12 @@ from agentkit.server.http_types import ConcurrencyLimit, HTTPError
 def test_request_over_the_limit_is_rejected():
     """A request over the limit is rejected with `retry-after`, and accepted after a slot is freed."""
     room = ConcurrencyLimit(1)
-    with room.one(), pytest.raises(HTTPError) as refused:
-        room.take()
+    with room.header(), pytest.raises(HTTPError) as refused:
+        room.acquire()
     assert (refused.value.status, refused.value.headers) == (429, {"retry-after": "1"})
-    room.take()
-    room.give_back()
-    room.take()
+    room.acquire()
+    room.release()
+    room.acquire()
 
 
 @pytest.mark.parametrize("most", [0, -1, True, 1.5, "8"])

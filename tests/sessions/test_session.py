@@ -526,7 +526,7 @@ def test_replaced_session_is_read_again(session):
     assert reader.messages[0] == UserMessage("new")
 
 
-def test_anew_archives_the_old_session(session):
+def test_start_over_archives_the_old_session(session):
     """`start_over` returns an empty session of the same name and stores the old one under another name."""
     talk(session)
     new = session.start_over()

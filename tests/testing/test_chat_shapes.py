@@ -5,7 +5,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from agentkit.messages import AssistantMessage, ToolCall
 from agentkit.testing import RecordedRequest, call, filtered, refuse, say
-from agentkit.testing.fake_responses import chunks, completion, is_chat_delta, reply_of
+from agentkit.testing.fake_responses import chunks, completion, is_chat_delta, to_reply
 from agentkit.usage import Usage
 
 _AZURE = "/openai/deployments/mini/chat/completions"
@@ -27,7 +27,7 @@ everywhere = pytest.mark.parametrize("path", ["/v1/chat/completions", _AZURE])
 
 
 def _answer(line):
-    return reply_of(line).content
+    return to_reply(line).content
 
 
 def _request(path="/v1/chat/completions", **body):

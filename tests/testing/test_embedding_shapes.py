@@ -6,13 +6,13 @@ import openai
 import pytest
 
 from agentkit.testing import FakeServer, RecordedRequest, ScriptError, fail
-from agentkit.testing.fake_responses import reply_with_vectors
+from agentkit.testing.fake_responses import embeddings_reply
 
 
 def asked(**body):
     """Return the status and the body of the answer to an embeddings request."""
-    content = reply_with_vectors(RecordedRequest("POST", "/v1/embeddings", json=body)).content
-    return content.status, json.loads(b"".join(content.pieces))
+    content = embeddings_reply(RecordedRequest("POST", "/v1/embeddings", json=body)).content
+    return content.status, json.loads(b"".join(content.chunks))
 
 
 def test_embeddings_answer():

@@ -5,25 +5,25 @@ import json
 import pytest
 
 from agentkit.testing import ScriptedReply, call, cut, drop, fail, filtered, raw, refuse, say, slow
-from agentkit.testing.fake_responses import Raw, ScriptedAnswer, reply_of
+from agentkit.testing.fake_responses import Raw, ScriptedAnswer, to_reply
 
 
 @pytest.mark.parametrize("line", ["Hi", call("clock"), [call("a"), call("b")], say("Hi")])
 def test_model_lines_are_answers(line):
     """Every valid line of a ScriptedLLM, except for an exception, is valid for a FakeServer."""
-    assert isinstance(reply_of(line).content, ScriptedAnswer)
+    assert isinstance(to_reply(line).content, ScriptedAnswer)
 
 
 def test_reply_is_a_line():
     """A reply is a valid line."""
-    assert reply_of(fail(500)) == fail(500)
+    assert to_reply(fail(500)) == fail(500)
 
 
 @pytest.mark.parametrize("line", [None, 7, ValueError("no"), b"bytes"])
 def test_invalid_line_is_rejected(line):
     """An exception, a number or any other invalid line raises an error."""
     with pytest.raises(TypeError, match="is not a valid script line"):
-        reply_of(line)
+        to_reply(line)
 
 
 @pytest.mark.for_each(
@@ -42,7 +42,7 @@ def test_invalid_line_is_rejected(line):
 def test_error_has_the_format_of_openai(status, kind):
     """`fail` sends an error object in OpenAI's format, with the type for the status."""
     content = fail(status, "No", code="c", parameter="p", headers={"Retry-After": "1"}).content
-    assert json.loads(content.pieces[0]) == {"error": {"message": "No", "type": kind, "param": "p", "code": "c"}}
+    assert json.loads(content.chunks[0]) == {"error": {"message": "No", "type": kind, "param": "p", "code": "c"}}
     assert (content.status, content.headers["Retry-After"]) == (status, "1")
 
 
@@ -56,10 +56,10 @@ def test_raw_sends_bytes_strings_and_events():
 def test_ways_of_delivery_combine():
     """A delayed line can also be truncated or dropped."""
     assert slow(cut("Hi", after=2), before_seconds=1, between_seconds=2) == ScriptedReply(
-        reply_of("Hi").content, delay_seconds=1, pause_seconds=2, ending="cut", after=2
+        to_reply("Hi").content, delay_seconds=1, pause_seconds=2, ending="cut", after=2
     )
     assert drop(slow(say("Hi"), before_seconds=1), after=3) == ScriptedReply(
-        reply_of("Hi").content, delay_seconds=1, ending="dropped", after=3
+        to_reply("Hi").content, delay_seconds=1, ending="dropped", after=3
     )
 
 

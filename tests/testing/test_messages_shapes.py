@@ -6,7 +6,7 @@ from pydantic import TypeAdapter
 
 from agentkit.messages import ToolCall
 from agentkit.testing import RecordedRequest, call, filtered, refuse, say
-from agentkit.testing.fake_responses import is_messages_delta, message, messages_events, reply_of
+from agentkit.testing.fake_responses import is_messages_delta, message, messages_events, to_reply
 from agentkit.usage import Usage
 
 _LINES = {
@@ -25,7 +25,7 @@ every_line = pytest.mark.parametrize("line", _LINES.values(), ids=_LINES)
 
 
 def _answer(line):
-    return reply_of(line).content
+    return to_reply(line).content
 
 
 def _request(**body):

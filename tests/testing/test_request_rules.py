@@ -5,7 +5,7 @@ import pytest
 
 from agentkit.llm.client import LLM
 from agentkit.testing import FakeServer
-from agentkit.testing.request_rules import faults
+from agentkit.testing.request_rules import violations
 
 ASKED = {"role": "user", "content": "Hi"}
 ITEM = {"role": "user", "content": "Hi"}
@@ -137,7 +137,7 @@ BROKEN = [
 def test_broken_rules(receiver, body, words):
     """A request that violates a rule is rejected with the rule."""
     pattern = words.split("|")
-    assert any(word in fault for fault in faults(receiver, body) for word in pattern)
+    assert any(word in fault for fault in violations(receiver, body) for word in pattern)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_broken_rules(receiver, body, words):
 )
 def test_valid_requests(receiver, body):
     """A valid request breaks no rule."""
-    assert faults(receiver, body) == []
+    assert violations(receiver, body) == []
 
 
 def test_server_enforces_rules():

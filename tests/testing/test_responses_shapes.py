@@ -6,7 +6,7 @@ from pydantic import TypeAdapter
 
 from agentkit.messages import ToolCall
 from agentkit.testing import RecordedRequest, call, filtered, refuse, say
-from agentkit.testing.fake_responses import is_responses_delta, reply_of, response, responses_events
+from agentkit.testing.fake_responses import is_responses_delta, response, responses_events, to_reply
 from agentkit.usage import Usage
 
 _LINES = {
@@ -26,7 +26,7 @@ every_line = pytest.mark.parametrize("line", _LINES.values(), ids=_LINES)
 
 
 def _answer(line):
-    return reply_of(line).content
+    return to_reply(line).content
 
 
 def _request(**body):

@@ -8,7 +8,7 @@ from hypothesis import given, strategies
 
 from agentkit.messages import AssistantMessage, Response, ToolCall
 from agentkit.testing import LINE_USAGE, ScriptError, call, say
-from agentkit.testing.scripted_llm import Script, describe, pieces, resolve, response_of, with_call_ids
+from agentkit.testing.scripted_llm import Script, describe, resolve, split_words, to_response, with_call_ids
 from agentkit.usage import Usage
 
 
@@ -78,7 +78,7 @@ def test_say_without_usage_counts_the_request_as_unreported():
 )
 def test_line_is_converted_to_a_response(line, text, names, finish_reason):
     """A string, a call, several calls, a message and a response are valid lines."""
-    response = response_of(line)
+    response = to_response(line)
     assert (response.text, [entry.name for entry in response.tool_calls]) == (text, names)
     assert (response.finish_reason, response.usage) == (finish_reason, LINE_USAGE)
 
@@ -87,7 +87,7 @@ def test_line_is_converted_to_a_response(line, text, names, finish_reason):
 def test_invalid_line_raises_an_error(line):
     """An invalid line raises an error that lists the valid kinds."""
     with pytest.raises(TypeError, match="is not a valid script line"):
-        response_of(line)
+        to_response(line)
 
 
 def test_calls_without_an_id_get_one():
@@ -99,13 +99,13 @@ def test_calls_without_an_id_get_one():
 @given(strategies.text())
 def test_pieces_form_the_text(text):
     """The streamed pieces of any text add up to the text, and none of them is empty."""
-    assert "".join(pieces(text)) == text
-    assert all(pieces(text))
+    assert "".join(split_words(text)) == text
+    assert all(split_words(text))
 
 
 def test_pieces_are_words():
     """A text is streamed word by word, each with the space after it."""
-    assert pieces("Hello there,\n you") == ["Hello ", "there,\n ", "you"]
+    assert split_words("Hello there,\n you") == ["Hello ", "there,\n ", "you"]
 
 
 def test_function_may_return_a_function():

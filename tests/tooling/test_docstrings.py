@@ -125,7 +125,7 @@ OWN = {
     "without a colon": "Search.\n\n@param query What.\n@param limit How many.",
     "small letters": "Search.\n\nkeyword arguments:\n    query: What.\n    limit: How many.\nreturns:\n    It.",
     "two words": "Search.\n\nThe arguments are:\n    - query: What.\n\nKeyword arguments:\n    - limit: How many.",
-    "beside the heading": "Search.\n\nArgs: query (str): What.\n      limit: How many.",
+    "next to the heading": "Search.\n\nArgs: query (str): What.\n      limit: How many.",
     "bare fields": "Search.\n\n:query: What.\n:limit: How many.\n:return: It.",
     "ruled examples": "Search.\n\nArgs:\n    query: What.\n    limit: How many.\n\nExamples:\n---------\nNone.",
     "fields for results": "Search.\n\nArgs:\n    query: What.\n    limit: How many.\n\n:return: It.\n:rtype: str",

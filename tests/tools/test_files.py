@@ -9,7 +9,7 @@ import pytest
 from agentkit.decisions import SafetyLevel, Verdict
 from agentkit.errors import Blocked
 from agentkit.tools.files import (
-    checking,
+    access_check,
     edit_file_in,
     edit_file_tool,
     list_directory_in,
@@ -246,13 +246,13 @@ def test_denied_direct_call_returns_the_decision(workspace):
 )
 def test_resolved_path_is_checked_again(access, place, refused, workspace):
     """The resolved path is checked again on access, in case a link has replaced the file."""
-    check = checking(workspace, "a.txt", access)
+    check = access_check(workspace, "a.txt", access)
     if refused:
         with pytest.raises(Blocked):
             check(place)
     else:
         check(place)
-    checking(workspace, ".git/config", "write")(".git/config")
+    access_check(workspace, ".git/config", "write")(".git/config")
 
 
 def test_secret_is_not_read_during_a_link_race(workspace, folder):
@@ -314,7 +314,7 @@ def test_agentkit_records_are_inaccessible(access, folder, workspace, monkeypatc
         decision = tool.judge(arguments)
         assert (decision.verdict, decision.rule) == (Verdict.DENY, "workspace.secret"), path
         with pytest.raises(Blocked):
-            checking(workspace, path, access)("state/journal/x")
+            access_check(workspace, path, access)("state/journal/x")
     assert list_directory_in(workspace).judge({"path": "state"}).verdict is Verdict.DENY
     assert edit_file_in(workspace).judge({"path": "state/a", "old_text": "", "new_text": ""}).verdict is Verdict.DENY
     assert write_file_in(workspace).judge({"path": "states/a", "content": ""}).verdict is not Verdict.DENY

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from agentkit.errors import ToolError
-from agentkit.workspace.change_detection import WorkspaceSnapshot, differences, take
+from agentkit.workspace.change_detection import WorkspaceSnapshot, differences, take_snapshot
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.journal_store import InMemoryJournalStore
 from agentkit.workspace.root import Root
@@ -117,7 +117,7 @@ def test_too_large_folder_cannot_be_undone(folder):
 def test_limit_applies_to_bytes(folder):
     """The limit applies to bytes as well as files."""
     with pytest.raises(ToolError, match="more than 10 files or 0 MB"):
-        take(Root(folder), most_files=10, most_bytes=10)
+        take_snapshot(Root(folder), most_files=10, most_bytes=10)
 
 
 def test_unrecordable_file_names_are_counted(folder):
@@ -132,7 +132,7 @@ def test_unrecordable_file_names_are_counted(folder):
 
 def test_too_many_new_files_are_not_all_compared(folder):
     """If a command creates too many files, the record states that not all were compared."""
-    snapshot = take(Root(folder))
+    snapshot = take_snapshot(Root(folder))
     (folder / "many").mkdir()
     for number in range(30):
         (folder / "many" / str(number)).touch()
@@ -144,7 +144,7 @@ def test_too_many_new_files_are_not_all_compared(folder):
 def test_snapshot_round_trips(folder):
     """A snapshot that is encoded and decoded is equal."""
     store = InMemoryJournalStore()
-    snapshot = take(Root(folder))
+    snapshot = take_snapshot(Root(folder))
     snapshot.keep(store)
     assert WorkspaceSnapshot.load(store) == snapshot
 
@@ -165,7 +165,7 @@ def test_agentkit_files_are_not_recorded(folder, monkeypatch):
     """Files that agentkit writes to its state folder are not recorded as changes of a command."""
     monkeypatch.setenv("AGENTKIT_STATE", str(folder / "state"))
     (folder / "state").mkdir()
-    snapshot = take(Root(folder))
+    snapshot = take_snapshot(Root(folder))
     (folder / "state/x.journal").write_text("x")
     assert not any(place.startswith("state") for place in snapshot.places)
     assert differences(snapshot, Root(folder), "run_shell") == ([], "")

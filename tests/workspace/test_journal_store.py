@@ -26,7 +26,7 @@ def test_notes_are_read_as_they_were_added(store):
 
 def test_missing_file_has_no_notes(store):
     """Reading, mending or removing a missing file has no effect."""
-    store.mend()
+    store.repair()
     store.remove()
     assert list(store.read()) == []
 
@@ -35,7 +35,7 @@ def test_missing_folder_has_no_notes(tmp_path):
     """If the folder cannot exist, as below /dev/null, nothing is read or mended."""
     (tmp_path / "home").touch()
     store = FileJournalStore(tmp_path / "home" / "notes")
-    store.mend()
+    store.repair()
     assert list(store.read()) == []
 
 
@@ -48,7 +48,7 @@ def test_truncated_note_is_ignored(store):
         read = list(store.read())
         assert read == NOTES[: len(read)]
         assert len(read) < len(NOTES)
-        store.mend()
+        store.repair()
         store.add([({"new": True}, ())])
         assert list(store.read()) == [*read, ({"new": True}, ())]
 

@@ -15,11 +15,11 @@ from agentkit.workspace.safe_open import (
     OPEN_FILE,
     best_opener,
     components,
-    explained,
     open_beneath,
     open_by_component,
-    real_place,
-    shown,
+    quote_path,
+    real_path,
+    to_tool_error,
 )
 
 ROOT = "/home/user/work"
@@ -96,8 +96,8 @@ def test_root_of_the_file_system_can_be_the_workspace():
 
 def test_long_path_is_truncated_in_errors():
     """An error shows only the beginning of a long path, without control characters."""
-    assert len(shown("a" * 5_000)) < 130
-    assert shown("a\x1b[2J") == r"'a\x1b[2J'"
+    assert len(quote_path("a" * 5_000)) < 130
+    assert quote_path("a\x1b[2J") == r"'a\x1b[2J'"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_long_path_is_truncated_in_errors():
 )
 def test_os_errors_are_explained(error, kind, text):
     """An OSError becomes a sentence about the path, and an escape from the root becomes Blocked."""
-    told = explained(error, "f")
+    told = to_tool_error(error, "f")
     assert type(told) is kind
     assert text in str(told)
 
@@ -133,7 +133,7 @@ def test_both_openers_open_the_same_file(opener, folder, tmp_path):
     """The same path opens the same file with and without kernel support."""
     for names in [(), ("sub",), ("sub", "a.txt")]:
         descriptor = opener(folder, names, OPEN_FILE)
-        assert real_place(str(tmp_path), descriptor) == "/".join(names)
+        assert real_path(str(tmp_path), descriptor) == "/".join(names)
         os.close(descriptor)
 
 
@@ -213,14 +213,14 @@ def test_path_of_a_removed_file(folder, tmp_path):
     """A file removed while open has its former path, and a name ending in `(deleted)` is supported."""
     descriptor = open_beneath(folder, ("sub", "a.txt"), OPEN_FILE)
     (tmp_path / "sub/a.txt").unlink()
-    assert real_place(str(tmp_path), descriptor) == "sub/a.txt"
+    assert real_path(str(tmp_path), descriptor) == "sub/a.txt"
     os.close(descriptor)
     (tmp_path / "b (deleted)").write_text("")
     descriptor = open_beneath(folder, ("b (deleted)",), OPEN_FILE)
-    assert real_place(str(tmp_path), descriptor) == "b (deleted)"
+    assert real_path(str(tmp_path), descriptor) == "b (deleted)"
     os.close(descriptor)
 
 
 def test_location_outside_is_unknown(folder):
     """The location of an open file outside the folder is unknown."""
-    assert real_place("/somewhere/else", folder) is None
+    assert real_path("/somewhere/else", folder) is None

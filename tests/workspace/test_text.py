@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from agentkit.errors import ToolError
-from agentkit.workspace.text import MAX_SHOWN_BYTES, decode, hidden, select
+from agentkit.workspace.text import MAX_SHOWN_BYTES, decode, redact_text, select
 
 GREETING = "Xin chào, thế giới\n" * 3
 
@@ -161,7 +161,7 @@ def test_redaction_preserves_line_numbers(monkeypatch):
     monkeypatch.setenv("SERVICE_SECRET", "first-part-91\nsecond-part-27")
     key = "-----BEGIN RSA PRIVATE KEY-----\nMIIB\nVgIB\n-----END RSA PRIVATE KEY-----"
     text = f"a\n{key}\nb\n{key}\nfirst-part-91\nsecond-part-27\nc"
-    lines = hidden(text).split("\n")
+    lines = redact_text(text).split("\n")
     assert (len(lines), lines[0], lines[5], lines[-1]) == (text.count("\n") + 1, "a", "b", "c")
-    assert not any(piece in hidden(text) for piece in ("MIIB", "VgIB", "first-part", "second-part"))
-    assert hidden("plain\n") == "plain\n"
+    assert not any(piece in redact_text(text) for piece in ("MIIB", "VgIB", "first-part", "second-part"))
+    assert redact_text("plain\n") == "plain\n"

@@ -16,7 +16,7 @@ import pytest
 from agentkit.cli.approvals import CommandApprover
 from agentkit.cli.ask_options import AskOptions
 from agentkit.cli.chat.repl import ChatDispatcher
-from agentkit.cli.settings import settings_here
+from agentkit.cli.settings import load_settings
 
 SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[=>]|\r")
 ASKS_WHERE = b"\x1b[6n"
@@ -119,7 +119,7 @@ class Notes:
     """A front end that records notices and events, and gives the listed answers."""
 
     def __init__(self, approve=None):
-        self.model = self.said = ""
+        self.model = self.turns = ""
         self.approve = approve
         self.approvals = CommandApprover(None, None)
         self.confirms = True
@@ -132,18 +132,22 @@ class Notes:
         """Do nothing."""
         return nullcontext()
 
-    def hear(self, event):
+    def render(self, event):
         """Record an event."""
         self.events.append(event)
 
     def rest(self):
         """Do nothing."""
 
-    def tell(self, text, _style=""):
+    def print(self, text, _style=""):
         """Record a notice."""
         self.told.append(text)
 
-    markdown = diff = tell
+    def markdown(self, text):
+        """Record a text."""
+        self.told.append(text)
+
+    diff = markdown
 
     def confirm(self, question):
         """Store the question and answer it."""
@@ -178,7 +182,7 @@ def room_with(notes, monkeypatch, tmp_path):
         if server is not None:
             monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         order = AskOptions(**flags)
-        settings = settings_here(order.flags)
+        settings = load_settings(order.flags)
         notes.approve = approve
         return ChatDispatcher(order, settings, settings.llm(), notes, is_person=is_person)
 

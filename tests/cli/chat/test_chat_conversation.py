@@ -21,7 +21,7 @@ def test_session_is_named_after_the_first_prompt(room_with):
     """The first prompt creates the session, whose name begins with the words of the prompt."""
     with FakeServer("ok") as server:
         conversation = room_with(server).conversation
-        assert not conversation.has_left_run
+        assert not conversation.has_unfinished_run
         list(conversation.stream("Where to in May?"))
     assert conversation.name.startswith("where-to-in-may-")
 

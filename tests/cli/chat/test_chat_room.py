@@ -111,7 +111,11 @@ def test_retry_without_a_session(room_with, notes, tmp_path):
         room.take("first")
         room.take("/retry")
         assert texts(server) == ["zero", "Zero.", "first"]
-    assert "Changes made by the last answer remain; /undo reverts them." in notes.text
+        assert "Changes made by the last answer remain; /undo reverts them." in notes.text
+        with pytest.raises(SessionError, match="not stored, so it has no name"):
+            room.take("/session rename trip")
+        room.take("/session")
+        assert "This conversation is not stored, so it has no name." in notes.text
     assert (tmp_path / "note.txt").exists()
     assert Session.summaries() == []
 
@@ -123,13 +127,13 @@ def interrupted(front, kind, number=1):
     def hear(event):
         front.events.append(event)
         if isinstance(event, TextDelta):
-            front.said += event.text
+            front.turns += event.text
         if isinstance(event, kind):
             heard.append(event)
             if len(heard) == number:
                 signal.raise_signal(signal.SIGINT)
 
-    front.hear = hear
+    front.render = hear
 
 
 def test_interrupted_answer_is_stored(room_with, notes):
@@ -173,7 +177,7 @@ def test_second_ctrl_c_does_not_prevent_storing(room_with, notes):
                 finally:
                     signal.raise_signal(signal.SIGINT)
 
-        notes.hear = hear
+        notes.render = hear
         assert room.take("Count.") == 130
         assert len(room.conversation.messages) == 2
 

@@ -36,9 +36,9 @@ def test_terminal_shows_the_plan():
     stream = io.StringIO()
     screen = ChatScreen(stream, has_colour=False)
     used = ToolCall("1", "update_plan", PLAN.arguments)
-    screen.hear(ToolCallFinished(used, ToolResult("update_plan", "ok", "1 of 3 done")))
+    screen.render(ToolCallFinished(used, ToolResult("update_plan", "ok", "1 of 3 done")))
     assert stream.getvalue().splitlines()[-3:] == ["  [x] read", "  [>] fix", "  [ ] test"]
-    screen.hear(ToolCallFinished(used, ToolResult("update_plan", "failed", "", error="no")))
+    screen.render(ToolCallFinished(used, ToolResult("update_plan", "failed", "", error="no")))
     assert "update_plan(" in stream.getvalue()
 
 

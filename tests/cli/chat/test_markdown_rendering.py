@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from agentkit.cli.chat.markdown import Line, MarkdownBlock, Renderer, blocks, columns_of, cut, steadied
+from agentkit.cli.chat.markdown import Line, MarkdownBlock, Renderer, blocks, stable_part, text_width, truncate
 
 PLAIN, COLOURED = Renderer(has_colour=False), Renderer(has_colour=True)
 
@@ -85,8 +85,8 @@ def test_widths_of_wide_characters():
     """Wide characters take two columns, and no line exceeds the given width."""
     assert PLAIN.markdown("漢字 Việt", 60) == [Line("漢字 Việt", 9)]
     assert all(line.width <= 10 for line in COLOURED.markdown("漢字" * 30 + "\n\n```\n" + "x" * 50 + "\n```", 10))
-    assert columns_of("漢字") == 4
-    assert (cut("one  two\nthree", 8), cut("漢字漢字", 5), cut("ab", 2)) == ("one two…", "漢字…", "ab")
+    assert text_width("漢字") == 4
+    assert (truncate("one  two\nthree", 8), truncate("漢字漢字", 5), truncate("ab", 2)) == ("one two…", "漢字…", "ab")
 
 
 def test_no_escape_sequences_without_colours():
@@ -94,7 +94,7 @@ def test_no_escape_sequences_without_colours():
     source = "# T\n\n**b** `c` [l](http://a.example)"
     assert "\x1b" in "".join(line.text for line in COLOURED.markdown(source, 60))
     assert "\x1b" not in "".join(shown(source))
-    assert "\x1b" not in PLAIN.styled("x", "bold red") + "".join(PLAIN.diff("+a\n-b"))
+    assert "\x1b" not in PLAIN.apply_style("x", "bold red") + "".join(PLAIN.diff("+a\n-b"))
 
 
 def test_diff_has_colours():
@@ -112,7 +112,7 @@ def test_diff_has_colours():
 
 def test_notes_are_wrapped_between_words():
     """Notes are wrapped between words, and keep their indentation."""
-    assert PLAIN.wrapped("one two three\n  four", "dim", 8) == ["one two", "three", "  four"]
+    assert PLAIN.wrap("one two three\n  four", "dim", 8) == ["one two", "three", "  four"]
 
 
 def test_text_is_split_into_blocks():
@@ -161,4 +161,4 @@ def test_text_is_split_into_blocks():
 )
 def test_incomplete_block_is_stable(written, steady):
     """Open markup of an incomplete block is closed, and ambiguous endings are held back."""
-    assert steadied(written) == steady
+    assert stable_part(written) == steady

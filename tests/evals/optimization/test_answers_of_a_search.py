@@ -14,8 +14,8 @@ from agentkit.evals.optimization.history import (
     DatasetHalf,
     SearchEnvironment,
     SearchLog,
-    all_limits,
     check_prices,
+    limits_or_unlimited,
 )
 from agentkit.evals.optimization.search import CaseMeasurement, Measure, Proposer, SearchStopped
 from agentkit.testing import ScriptedLLM
@@ -118,5 +118,5 @@ def test_only_a_cost_limit_requires_prices():
 
 def test_without_limits_only_the_rounds_end_a_search():
     """Without limits the search ends after its rounds."""
-    assert all_limits(None) == UNLIMITED
-    assert all_limits(Limits(cost=1)) == Limits(cost=1)
+    assert limits_or_unlimited(None) == UNLIMITED
+    assert limits_or_unlimited(Limits(cost=1)) == Limits(cost=1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.evals.optimization.candidates import Candidate, Pool, merged
+from agentkit.evals.optimization.candidates import Candidate, Pool, merge
 
 ORIGINAL = Candidate({"instruction": "Be brief.", "tool:add": "Adds."})
 
@@ -75,6 +75,6 @@ def test_only_different_parts_can_be_merged():
     other = changed(3, instruction="Say thanks.")
     pool = pool_of((ORIGINAL, (0, 0, 0)), (spoken, (1, 0, 0)), (added, (0, 1, 0)), (other, (0, 0, 1)))
     assert [{one.id, two.id} for one, two in pool.pairs()] == [{spoken.id, added.id}, {added.id, other.id}]
-    both = merged(spoken, added, ORIGINAL, 4)
+    both = merge(spoken, added, ORIGINAL, 4)
     assert both.texts == {"instruction": "Say please.", "tool:add": "Adds two numbers."}
     assert both.parents == (spoken.id, added.id)

@@ -5,7 +5,14 @@ import pytest
 from agentkit import Agent, Limits, Tool, core_tools, system_tools
 from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError
-from agentkit.evals.optimization.candidates import most_chars, objection_to, placeholders, texts_of, tool_of, with_texts
+from agentkit.evals.optimization.candidates import (
+    max_chars,
+    placeholders,
+    texts_of,
+    tool_of,
+    validation_error,
+    with_texts,
+)
 from agentkit.testing import ScriptedLLM, call
 from agentkit.workspace.workspace import Workspace
 
@@ -111,18 +118,18 @@ def test_cached_description_is_replaced():
 )
 def test_text_is_checked_before_it_is_tried(new, objection):
     """A text is not empty, not too long, visible, keeps its placeholders and contains no secret."""
-    assert objection_to("instruction", "Answer {name} in {{ language }}.", new) == objection
+    assert validation_error("instruction", "Answer {name} in {{ language }}.", new) == objection
 
 
 def test_joiners_of_scripts_and_emoji_are_allowed():
     """Joiners of scripts and emoji do not count as hidden text."""
-    assert objection_to("instruction", "Be brief.", "Answer with \U0001f469\u200d\U0001f4bb.") == ""
+    assert validation_error("instruction", "Be brief.", "Answer with \U0001f469\u200d\U0001f4bb.") == ""
 
 
 def test_text_may_be_as_long_as_the_old_one():
     """A description has at most 1,000 characters, unless the old one has more."""
-    assert most_chars("tool:add", "Adds.") == 1_000
-    assert most_chars("tool:add", "x" * 1_500) == 1_500
+    assert max_chars("tool:add", "Adds.") == 1_000
+    assert max_chars("tool:add", "x" * 1_500) == 1_500
 
 
 def test_placeholders_are_found_in_a_text():

@@ -372,7 +372,7 @@ def logged_out(protecting, stage, changed, *, names=None, token=None):
 def test_logout_revokes_both_tokens(protecting, stage):
     """A logout revokes both tokens at the server that issued them."""
     done, bodies, came = logged_out(protecting, stage, {"/revoke": Response()})
-    assert (done.was_kept, done.trouble) == (True, "")
+    assert (done.was_stored, done.problem) == (True, "")
     assert [body["token"] for body, _ in bodies] == [["tulip-again"], ["tulip-token"]]
     assert [body["token_type_hint"] for body, _ in bodies] == [["refresh_token"], ["access_token"]]
     assert all(body["client_id"] == ["us"] for body, _ in bodies)
@@ -398,9 +398,9 @@ def test_logout_revokes_both_tokens(protecting, stage):
 def test_failed_revocation(protecting, stage, changed, names, told):
     """If revocation fails, the login is removed locally and the outcome explains the failure."""
     done, _, _ = logged_out(protecting, stage, changed, names=names)
-    assert done.was_kept
-    assert told in done.trouble
-    assert "tulip" not in done.trouble
+    assert done.was_stored
+    assert told in done.problem
+    assert "tulip" not in done.problem
 
 
 def test_logout_during_renewal(protecting, stage, tmp_path):

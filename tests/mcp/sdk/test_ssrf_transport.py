@@ -7,7 +7,7 @@ import pytest
 
 from agentkit.errors import ToolError
 from agentkit.mcp.login_store import AllowedHosts
-from agentkit.mcp.sdk.ssrf_transport import JudgedTransport, sent
+from agentkit.mcp.sdk.ssrf_transport import JudgedTransport, send_request
 from agentkit.testing import FakeServer, raw
 
 NAMED = "http://127.0.0.1/mcp"
@@ -67,7 +67,7 @@ def redirected(location, *others, **options):
     answer = raw(b"", status=307, headers={"Location": location}, content_type="text/plain")
     with FakeServer(answer, *others, **options) as server:
         request = httpx2.Request("POST", f"{server.base_url}/chat/completions", json={"code": "tulip"})
-        status = asyncio.run(sent(request, AllowedHosts(NAMED))).status_code
+        status = asyncio.run(send_request(request, AllowedHosts(NAMED))).status_code
         assert {each.headers["accept-encoding"] for each in server.requests} == {"identity"}
         return status, len(server.requests)
 
@@ -101,7 +101,7 @@ def test_slow_server_raises_an_error():
         port = silent.sockets[0].getsockname()[1]
         async with silent:
             try:
-                await sent(httpx2.Request("GET", f"http://127.0.0.1:{port}/"), AllowedHosts(NAMED), seconds=0.2)
+                await send_request(httpx2.Request("GET", f"http://127.0.0.1:{port}/"), AllowedHosts(NAMED), seconds=0.2)
             finally:
                 await asyncio.sleep(0.1)  # by then the connection is closed on this side as well
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentkit.errors import ToolError
-from agentkit.tools.calculator.evaluator import FUNCTIONS, MAX_BITS, call, negate, operate, show
+from agentkit.tools.calculator.evaluator import FUNCTIONS, MAX_BITS, call, format_number, negate, operate
 
 EXTREMES = [0, 1, -1, 2.5, -7, 10**15, 10**2000, -(10**3000), -1e308, 5e-324]
 NUMBERS = st.lists(st.integers(-(10**6), 10**6) | st.floats(-1e6, 1e6), min_size=2, max_size=20)
@@ -58,8 +58,8 @@ def test_invert_needs_an_integer():
 
 def test_large_numbers_are_shown_by_their_length():
     """An error shows a long integer by its number of digits, with a tolerance of one."""
-    assert show(10**20) == "1" + "0" * 20
-    assert show(10**2500) == "<a whole number of about 2501 digits>"
+    assert format_number(10**20) == "1" + "0" * 20
+    assert format_number(10**2500) == "<a whole number of about 2501 digits>"
 
 
 def test_long_argument_lists_are_cut():

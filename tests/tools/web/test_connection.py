@@ -15,8 +15,8 @@ from agentkit.tools.web.connection import (
     WebConnection,
     WebFailure,
     WebResponse,
-    refused,
     resolve,
+    status_failure,
 )
 
 PUBLIC, OTHER = "93.184.215.14", "198.41.0.4"
@@ -431,7 +431,7 @@ def test_is_direct():
 )
 def test_only_2xx_statuses_are_success(code, status, error):
     """Every other status is a failure with its name and, if any, the requested delay."""
-    failure = refused(WebResponse(read_url("https://site.example/"), code, {"retry-after": "7"}, b""))
+    failure = status_failure(WebResponse(read_url("https://site.example/"), code, {"retry-after": "7"}, b""))
     if status is None:
         assert failure is None
     else:

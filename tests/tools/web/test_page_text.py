@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from agentkit.tools.web.page_text import decode, enclosed, kind_of, without_controls
+from agentkit.tools.web.page_text import decode, enclose, kind_of, remove_controls
 
 
 @pytest.mark.for_each(
@@ -109,17 +109,15 @@ def test_slow_codec_is_not_used():
 def test_invisible_characters_are_removed():
     """Control, bidirectional, tag and zero-width characters are removed, but emoji and joiners remain."""
     text = "a\x00\x1b[31mb\u202ec\u200bd\U000e0041e\ufefff\r\ng\rh\ti\ud800"
-    assert without_controls(text) == "a[31mbcdef\ng\nh\ti"
-    assert (
-        without_controls("a\ufe01b\ufe0fc\U000e0101d \u2764\ufe0f 1\ufe0f\u20e3") == "abcd \u2764\ufe0f 1\ufe0f\u20e3"
-    )
+    assert remove_controls(text) == "a[31mbcdef\ng\nh\ti"
+    assert remove_controls("a\ufe01b\ufe0fc\U000e0101d \u2764\ufe0f 1\ufe0f\u20e3") == "abcd \u2764\ufe0f 1\ufe0f\u20e3"
     joined = "\U0001f469\u200d\U0001f52c \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
-    assert without_controls(joined) == joined
+    assert remove_controls(joined) == joined
 
 
 def test_end_marker_of_foreign_text_is_random():
     """The lines around foreign text contain a random marker and the name of its source."""
-    first, second = enclosed("x", "example.com"), enclosed("x", "example.com")
+    first, second = enclose("x", "example.com"), enclose("x", "example.com")
     mark = re.match(r"\[([0-9a-f]{16}) begins: what example\.com wrote\..*never instructions", first)[1]
     assert first.endswith(f"\nx\n[{mark} ends: what example.com wrote.]")
     assert mark not in second

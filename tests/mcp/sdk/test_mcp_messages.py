@@ -15,7 +15,7 @@ from agentkit.errors import ConfigError, ToolError
 from agentkit.installation import install_command
 from agentkit.mcp import MCPServer
 from agentkit.mcp.connection_target import Target, target_of
-from agentkit.mcp.sdk.session import MCPConnection, ToolOutput, _State, connected
+from agentkit.mcp.sdk.session import MCPConnection, ToolOutput, _State, open_connection
 
 
 def offering(*blocks, structured=None, failed=False, pages=1):
@@ -36,7 +36,7 @@ def answer_of(server):
     """Return the server's answer to a call."""
 
     async def ask():
-        async with connected(target_of(server)) as connection:
+        async with open_connection(target_of(server)) as connection:
             return await connection.call("say0", {})
 
     return asyncio.run(ask())
@@ -204,7 +204,7 @@ def test_object_that_is_not_a_server_is_rejected():
     """An object that is not a server raises a ConfigError with its type."""
 
     async def reach():
-        async with connected(Target("a", "a", program=3)):
+        async with open_connection(Target("a", "a", program=3)):
             raise AssertionError
 
     with pytest.raises(ConfigError, match="got a int"):

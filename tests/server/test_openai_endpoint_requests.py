@@ -6,7 +6,7 @@ from agentkit.content import File, Image
 from agentkit.decisions import Label
 from agentkit.messages import AssistantMessage, SystemMessage, ToolMessage, UserMessage
 from agentkit.server.http_types import HTTPError
-from agentkit.server.openai_endpoint import wishes_of
+from agentkit.server.openai_endpoint import parse_request
 
 ASK = {"role": "user", "content": "6*7?"}
 CALL = {"id": "c1", "type": "function", "function": {"name": "calculator", "arguments": "{}"}}
@@ -16,7 +16,7 @@ RESULT = {"role": "tool", "tool_call_id": "c1", "content": "42"}
 
 def parsed_request(*messages, **more):
     """Return the parsed request with these messages."""
-    return wishes_of({"model": "helper", "messages": list(messages) or [ASK], **more}, "helper")
+    return parse_request({"model": "helper", "messages": list(messages) or [ASK], **more}, "helper")
 
 
 def test_last_message_is_the_prompt():
@@ -154,5 +154,5 @@ def test_tool_results_from_the_client_are_untrusted():
 def test_invalid_conversations_are_rejected(messages):
     """Unknown roles and parts, a last message not from the user and unmatched calls are rejected."""
     with pytest.raises(HTTPError) as refused:
-        wishes_of({"model": "helper", "messages": messages}, "helper")
+        parse_request({"model": "helper", "messages": messages}, "helper")
     assert (refused.value.status, refused.value.parameter) == (400, "messages")

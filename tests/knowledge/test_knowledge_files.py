@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentkit.knowledge.knowledge import MAX_FILE_BYTES, files_below, found_in_file, spelled
+from agentkit.knowledge.knowledge import MAX_FILE_BYTES, files_below, normalise_place, read_document_file
 
 
 def test_files_are_sorted(tmp_path):
@@ -20,11 +20,11 @@ def test_huge_file_is_not_read(tmp_path):
     """A file that is too large is reported."""
     with (tmp_path / "huge").open("wb") as file:
         file.truncate(MAX_FILE_BYTES + 1)
-    assert "larger" in found_in_file(f"{tmp_path}/huge").fault
+    assert "larger" in read_document_file(f"{tmp_path}/huge").problem
 
 
-@pytest.mark.parametrize("place", ["~/x", Path("x"), "a/../x"])
+@pytest.placeholder.parametrize("place", ["~/x", Path("x"), "a/../x"])
 def test_paths_are_stored_as_absolute(place):
     """A path is stored as an absolute path."""
-    assert Path(spelled(place)).is_absolute()
-    assert Path(spelled(place)).name == "x"
+    assert Path(normalise_place(place)).is_absolute()
+    assert Path(normalise_place(place)).name == "x"
