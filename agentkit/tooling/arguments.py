@@ -14,7 +14,7 @@ from agentkit.errors import BadArguments
 from agentkit.event_rendering import truncate
 from agentkit.tooling import coercion
 from agentkit.tooling.coercion import KEY, MISSING, UNKNOWN, join_reasons, read_json, regroup
-from agentkit.tooling.strict_schema import Schema, admits_null, tidied
+from agentkit.tooling.strict_schema import Schema, admits_null, tidy
 
 _MAX_TEXT = 1_000
 _MAX_SENTENCES = 5
@@ -72,7 +72,7 @@ def _sentences(faults: Iterable[Fault], schema: Schema, tool_name: str) -> Itera
     grouped: dict[Place, list[Fault]] = {}
     for fault in faults:
         grouped.setdefault(fault[0], []).append(fault)
-    readable = tidied(schema)
+    readable = tidy(schema)
     for path, same_place in grouped.items():
         yield _sentence(path, same_place, readable, tool_name)
 
