@@ -627,9 +627,9 @@ def _check_model(model: str, base_url: str | None) -> None:
 
 def _plugin_client(model: str) -> LLM | None:
     """The client of a plugin for `PLUGIN:MODEL`; None for the models of other providers. Raises ConfigError."""
-    from agentkit.llm.detection import wishes_for
+    from agentkit.llm.detection import arguments_for_model
 
-    if ":" not in model or "|" in model or wishes_for(model) is not None:
+    if ":" not in model or "|" in model or arguments_for_model(model) is not None:
         return None
     from agentkit.cli.loaders import plugin_llm
 
@@ -768,8 +768,8 @@ def _project_values(project: SettingsFile, below: list[Layer]) -> tuple[dict[str
 def check_project(project: SettingsFile) -> None:
     """Raise ConfigError for values that no project may set: where questions and keys go, programs, wider safety."""
     from agentkit.cli.loaders import is_user_defined
-    from agentkit.llm.client import parted
-    from agentkit.llm.detection import wishes_for
+    from agentkit.llm.client import split_model
+    from agentkit.llm.detection import arguments_for_model
 
     values = project.values
     for key in ("provider", "base_url"):
@@ -790,7 +790,9 @@ def check_project(project: SettingsFile) -> None:
             f"Pass it on the command line: -t {own}"
         )
     models = [values.get("model"), *values.get("aliases", {}).values()]
-    if any(_selects_endpoint({"model": each}) or any(map(wishes_for, parted(each)[1])) for each in models):
+    if any(
+        _selects_endpoint({"model": each}) or any(map(arguments_for_model, split_model(each)[1])) for each in models
+    ):
         raise ConfigError(
             f"{project.path}: a project file can set a model, but not a provider, because your questions would be sent "
             f"there. Leave out the part before the colon, or put the model into your user file, {settings_file()}."
@@ -825,10 +827,10 @@ def _narrow_tools(names: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str
 
 def _selects_endpoint(values: Mapping[str, Any]) -> bool:
     """Whether the values select a provider or endpoint, and not only a model name."""
-    from agentkit.llm.client import parted
-    from agentkit.llm.detection import wishes_for
+    from agentkit.llm.client import split_model
+    from agentkit.llm.detection import arguments_for_model
 
-    return wishes_for(parted(values.get("model"))[0] or "") is not None or any(
+    return arguments_for_model(split_model(values.get("model"))[0] or "") is not None or any(
         values.get(key) for key in ("provider", "base_url")
     )
 

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from agentkit.errors import NoProvider
-from agentkit.llm.client import LLM, parted
-from agentkit.llm.detection import PROVIDERS, detect, wishes_for, wishes_there
-from agentkit.llm.endpoint import Endpoint, LLMArguments, shown_url
+from agentkit.llm.client import LLM, split_model
+from agentkit.llm.detection import PROVIDERS, arguments_for_model, detect, same_endpoint_arguments
+from agentkit.llm.endpoint import Endpoint, LLMArguments, display_url
 from agentkit.llm.providers.openai import SERVICES, provider_of
 from agentkit.manifest.schema import ALWAYS_YES, ENVIRONMENT, HERE, IN_MEMORY, KEPT, THEN
 from agentkit.redaction import is_secret_name, redact, stored_text_redactor
@@ -360,7 +360,7 @@ def _word_told(word: str, home: Path) -> str:
 
 def url_told(url: str) -> str:
     """A URL without secrets."""
-    return stored_text_redactor()(shown_url(url))
+    return stored_text_redactor()(display_url(url))
 
 
 def session_told(session: Session | str | None) -> str:
@@ -391,10 +391,10 @@ def _models(known: LLM | str | None) -> Iterator[tuple[LLMArguments, LLM | None]
     if isinstance(known, LLM):
         yield from ((each.wishes, each) for each in known.with_fallbacks(explicit=True))
         return
-    named, behind = parted(known)
+    named, behind = split_model(known)
     first = LLMArguments(model=named)
     yield first, None
-    yield from ((wishes_for(name) or wishes_there(name, first), None) for name in behind)
+    yield from ((arguments_for_model(name) or same_endpoint_arguments(name, first), None) for name in behind)
 
 
 def _facts_of(wishes: LLMArguments, llm: LLM | None) -> Iterator[tuple[str, str | None]]:
