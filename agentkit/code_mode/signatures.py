@@ -15,7 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from agentkit.content import File, Image
 from agentkit.errors import ConfigError
-from agentkit.sandbox.rpc_guest import spelled
+from agentkit.sandbox.rpc_guest import python_name
 from agentkit.tooling.docstrings import returned
 from agentkit.tooling.signature import UNRESOLVABLE, innermost, names_around
 from agentkit.tooling.tool import Tool
@@ -137,7 +137,7 @@ def functions_of(tools: Toolset) -> dict[str, Tool[..., Any]]:
     """The tools by their function name in a program. Raises ConfigError if two have the same name."""
     named: dict[str, Tool[..., Any]] = {}
     for tool in tools:
-        name = spelled(tool.name)
+        name = python_name(tool.name)
         if name in named:
             raise ConfigError(
                 f"In a program {tool.name!r} and {named[name].name!r} would both be called {name}: rename one."
@@ -154,7 +154,7 @@ def described(name: str, tool: Tool[..., Any]) -> str:
     order = sorted(properties, key=lambda each: each not in required)
     types = _Types({**schema.get("definitions", {}), **schema.get("$defs", {})})
     signature = ", ".join(_parameter(each, properties[each], types, is_required=each in required) for each in order)
-    told = (f"{spelled(each)}: {properties[each].get('description', '')}" for each in order)
+    told = (f"{python_name(each)}: {properties[each].get('description', '')}" for each in order)
     returns = returned(inspect.getdoc(tool.function) or "")
     lines = [tool.description, *(line for line in told if not line.endswith(": "))]
     about = "\n".join([*lines, f"Returns: {returns}"] if returns else lines)
@@ -175,7 +175,7 @@ def parameters_of(tool: Tool[..., Any]) -> list[str]:
 
 def _parameter(name: str, schema: Mapping[str, Any], types: _Types, *, is_required: bool) -> str:
     default = f" = {schema['default']!r}" if "default" in schema else " = ..."
-    return f"{spelled(name)}: {types.of(schema)}{'' if is_required else default}"
+    return f"{python_name(name)}: {types.of(schema)}{'' if is_required else default}"
 
 
 class _Types:

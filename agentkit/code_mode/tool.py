@@ -142,7 +142,7 @@ class ProgramCalls:
             while not wait([used], _TICK_SECONDS).done:  # when cancelled, wait for the call to end
                 if loop.is_closed():
                     raise SandboxError(_STOPPED)
-                if cancellation.is_wished:
+                if cancellation.is_requested:
                     used.cancel()
             return context.run(self._reply, call, *used.result())
 

@@ -42,7 +42,7 @@ def test_passages_without_overlap_repeat_nothing():
     assert " ".join(piece.text for piece in split_into_chunks([DocumentBlock(text)], ChunkSize(200, 0))) == text
 
 
-@pytest.placeholder.parametrize("text", ["See e.g. the report. Dr. Who came.", "今日は。明日は。", "Go on.) Well."])
+@pytest.mark.parametrize("text", ["See e.g. the report. Dr. Who came.", "今日は。明日は。", "Go on.) Well."])
 def test_abbreviations_do_not_end_a_sentence(text):
     """Abbreviations do not end a sentence, and Chinese and Japanese sentences need no space."""
     block = DocumentBlock(text * 20, (), 1)
@@ -112,7 +112,7 @@ def test_every_word_is_in_a_passage_with_its_lines(text, most, overlap):
         assert [word for word in piece.text.split() if word not in place] == []
 
 
-@pytest.placeholder.parametrize("lengths", [(50, 0), (200, 101), (200, -1)])
+@pytest.mark.parametrize("lengths", [(50, 0), (200, 101), (200, -1)])
 def test_invalid_chunk_sizes_are_rejected(lengths):
     """A chunk size below 100 or an overlap above half of it raises an error."""
     with pytest.raises(ConfigError):

@@ -40,7 +40,7 @@ def workbook():
     return out.getvalue()
 
 
-@pytest.placeholder.parametrize(
+@pytest.mark.parametrize(
     ("name", "body", "header"),
     [
         ("a.csv", lambda: csv_file().encode(), "name,city,note"),
@@ -72,7 +72,7 @@ def test_lines_of_rows_are_those_of_the_file(tmp_path):
     assert "\n".join(lines) == chunk.text.removeprefix("name,city,note\n")
 
 
-@pytest.placeholder.parametrize(
+@pytest.mark.parametrize(
     "text",
     [
         "h" * 300 + "\n" + "row one\n" * 5 + "needle\n",
@@ -102,7 +102,7 @@ def test_text_around_a_table_is_found(tmp_path):
     assert "Empty" in knowledge.search("empty", 1)[0].text
 
 
-@pytest.placeholder.parametrize(
+@pytest.mark.parametrize(
     ("question", "text"),
     [
         ("read file", "def readFile(path): ..."),

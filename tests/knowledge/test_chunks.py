@@ -5,7 +5,7 @@ import pytest
 from agentkit.knowledge import AddResult, Chunk
 
 
-@pytest.placeholder.parametrize(
+@pytest.mark.parametrize(
     ("place", "position", "citation"),
     [
         ({}, "", "a.md"),

@@ -9,7 +9,7 @@ from agentkit.knowledge.chunks import ChunkSize, split_into_chunks
 from agentkit.knowledge.documents import read, read_text
 
 
-@pytest.placeholder.for_each(
+@pytest.mark.for_each(
     ("name", "body", "kind", "title"),
     [
         ("a.md", b"# Title\n\ntext", "markdown", "Title"),
@@ -41,7 +41,7 @@ def test_web_page_is_read_as_markdown():
     assert local.blocks[1].section == ("Title",)
 
 
-@pytest.placeholder.parametrize(
+@pytest.mark.parametrize(
     ("name", "body", "reason"),
     [
         ("a.bin", b"\x7fELF\0\0", "it is not text"),
@@ -95,7 +95,7 @@ HOSTILE = {
 }
 
 
-@pytest.placeholder.for_each("name", HOSTILE)
+@pytest.mark.for_each("name", HOSTILE)
 def test_hostile_text_is_read_and_cut_in_linear_time(name):
     """A hostile text is parsed and split in linear time."""
     source, text = HOSTILE[name]

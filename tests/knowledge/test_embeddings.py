@@ -28,7 +28,7 @@ def test_texts_are_embedded_in_batches():
     assert sizes == [BATCH, 7]
 
 
-@pytest.placeholder.parametrize(
+@pytest.mark.parametrize(
     "given", [None, [1, 2], [[1.0]], [[1], [1, 2]], [["a"], [1]], [[float("nan")]] * 2, [[float("inf")]] * 2]
 )
 def test_invalid_vectors_are_rejected(given):
@@ -37,7 +37,7 @@ def test_invalid_vectors_are_rejected(given):
         made_by(lambda _: given).embed_passages(["a", "b"])
 
 
-@pytest.placeholder.parametrize("given", [(7, None), (None, len), (len, 7), (object(), None)])
+@pytest.mark.parametrize("given", [(7, None), (None, len), (len, 7), (object(), None)])
 def test_invalid_embed_arguments_are_rejected(given):
     """Invalid `embed` and `embed_question` arguments raise a ConfigError."""
     with pytest.raises(ConfigError, match="embed"):
@@ -90,7 +90,7 @@ OTHERS = (
 )
 
 
-@pytest.placeholder.parametrize(("other", "said"), OTHERS)
+@pytest.mark.parametrize(("other", "said"), OTHERS)
 def test_another_embedding_model_is_rejected(place, other, said):
     """Using another model raises a ConfigError until `embed_again` is called."""
     with Knowledge(place, embed=scripted("first")) as knowledge:

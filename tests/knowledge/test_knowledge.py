@@ -26,7 +26,7 @@ def test_results_have_a_citation(knowledge, folder):
     assert passage.score > 0
 
 
-@pytest.placeholder.parametrize(
+@pytest.mark.parametrize(
     ("question", "name"),
     [
         ("what is the capital of viet nam: thu do", "vn.txt"),
@@ -139,9 +139,7 @@ def test_texts_are_stored_under_a_name(knowledge):
     assert [(each.text, each.title) for each in knowledge.search("thing")] == [("Another thing.", "")]
 
 
-@pytest.placeholder.parametrize(
-    "arguments", [("x", ""), ("x", "http://a.b"), ("x", "a", "", "pdf"), ("x", "a", "", "odd")]
-)
+@pytest.mark.parametrize("arguments", [("x", ""), ("x", "http://a.b"), ("x", "a", "", "pdf"), ("x", "a", "", "odd")])
 def test_invalid_texts_are_rejected(knowledge, arguments):
     """A text with an invalid name or kind raises a ConfigError."""
     text, source, *rest = arguments
@@ -149,7 +147,7 @@ def test_invalid_texts_are_rejected(knowledge, arguments):
         knowledge.add_text(text, source, **dict(zip(("title", "kind"), rest, strict=False)))
 
 
-@pytest.placeholder.parametrize("wrong", ["", 5, b"x", "a\0b", "\udc80"])
+@pytest.mark.parametrize("wrong", ["", 5, b"x", "a\0b", "\udc80"])
 def test_invalid_sources_are_rejected(knowledge, wrong):
     """Anything but a file, folder or web address raises a ConfigError."""
     with pytest.raises(ConfigError):
@@ -162,7 +160,7 @@ def test_missing_file_is_rejected(knowledge, tmp_path):
         knowledge.add(tmp_path / "nothing.md")
 
 
-@pytest.placeholder.parametrize(
+@pytest.mark.parametrize(
     ("options", "told"),
     [
         ({"where": "year"}, "where= takes a dictionary"),
@@ -187,7 +185,7 @@ async def awaited(*_given):
     return [[1.0]]
 
 
-@pytest.placeholder.parametrize("argument", ["embed", "embed_question", "rewrite", "rerank"])
+@pytest.mark.parametrize("argument", ["embed", "embed_question", "rewrite", "rerank"])
 def test_async_functions_are_rejected(argument):
     """An async function is rejected when it is passed."""
     given = {"embed": lambda texts: [[1.0]] * len(texts), argument: awaited}
@@ -282,21 +280,21 @@ def test_search_is_filtered_by_metadata(knowledge):
     assert [passage.metadata["year"] for passage in knowledge.search("words", 1, where={"year": 2023})] == [2023]
 
 
-@pytest.placeholder.parametrize("where", [{"a": "\0"}, {"a": "\ud800"}, {"a": {"b": 1}}, {"a": [[1]]}, {1: "a"}])
+@pytest.mark.parametrize("where", [{"a": "\0"}, {"a": "\ud800"}, {"a": {"b": 1}}, {"a": [[1]]}, {1: "a"}])
 def test_invalid_metadata_filters_are_rejected(knowledge, where):
     """An invalid metadata filter raises a ConfigError."""
     with pytest.raises(ConfigError):
         knowledge.search("words", where=where)
 
 
-@pytest.placeholder.parametrize("ends", [(), (1, "a")])
+@pytest.mark.parametrize("ends", [(), (1, "a")])
 def test_invalid_ranges_are_rejected(ends):
     """A range without ends or with ends of different types raises a ConfigError."""
     with pytest.raises(ConfigError):
         Between(*ends)
 
 
-@pytest.placeholder.parametrize("metadata", [{"a": object()}, {"a": float("nan")}, 5])
+@pytest.mark.parametrize("metadata", [{"a": object()}, {"a": float("nan")}, 5])
 def test_metadata_is_json(knowledge, metadata):
     """Metadata must be a dictionary of JSON values."""
     with pytest.raises(ConfigError):
@@ -313,7 +311,7 @@ def test_search_is_filtered_by_source_and_kind(knowledge, folder):
     assert [Path(each.source).name for each in knowledge.search("undo leave", kind="python")] == ["tool.py"]
 
 
-@pytest.placeholder.parametrize(
+@pytest.mark.parametrize(
     "question",
     [
         '"',
@@ -334,7 +332,7 @@ def test_hostile_questions_are_harmless(knowledge, question):
     assert len(knowledge.search(f"{question} words")) == (1 if len(question) < 1_000 else 0)
 
 
-@pytest.placeholder.parametrize("question", [None, 5, b"words", ["words"]])
+@pytest.mark.parametrize("question", [None, 5, b"words", ["words"]])
 def test_question_must_be_a_string(knowledge, question):
     """A question that is not a string raises a ConfigError."""
     with pytest.raises(ConfigError, match="A question must be a string"):
@@ -343,7 +341,7 @@ def test_question_must_be_a_string(knowledge, question):
         Memory(":memory:").recall(question)
 
 
-@pytest.placeholder.parametrize("limit", [0, -1, True, 1.5, "5"])
+@pytest.mark.parametrize("limit", [0, -1, True, 1.5, "5"])
 def test_limit_must_be_positive(knowledge, limit):
     """A `limit` that is not a positive integer raises a ConfigError."""
     with pytest.raises(ConfigError):

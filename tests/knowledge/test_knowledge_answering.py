@@ -46,7 +46,7 @@ def test_tool_is_limited_by_its_filter(knowledge):
     assert tool(query="words", source="closed")["status"] == "empty"
 
 
-@pytest.placeholder.parametrize("limit", [0, 21])
+@pytest.mark.parametrize("limit", [0, 21])
 def test_invalid_tool_limit_is_rejected(limit):
     """An invalid `limit` of the tool raises a ConfigError."""
     with pytest.raises(ConfigError):

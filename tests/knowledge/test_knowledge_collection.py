@@ -17,7 +17,7 @@ def test_usage_of_embedding_notes_is_counted():
         assert memory.usage.requests == 1
 
 
-@pytest.placeholder.parametrize("limit", [0, True, "3", 1.5])
+@pytest.mark.parametrize("limit", [0, True, "3", 1.5])
 def test_invalid_limit_is_rejected(limit):
     """A `limit` that is not a positive integer raises a ConfigError."""
     with pytest.raises(ConfigError, match="limit= takes a whole number of at least 1"):

@@ -23,7 +23,7 @@ def test_huge_file_is_not_read(tmp_path):
     assert "larger" in read_document_file(f"{tmp_path}/huge").problem
 
 
-@pytest.placeholder.parametrize("place", ["~/x", Path("x"), "a/../x"])
+@pytest.mark.parametrize("place", ["~/x", Path("x"), "a/../x"])
 def test_paths_are_stored_as_absolute(place):
     """A path is stored as an absolute path."""
     assert Path(normalise_place(place)).is_absolute()

@@ -87,21 +87,21 @@ def test_note_is_recalled_by_its_meaning(place, embed):
         assert memory.recall("car", 1)[0].text == "He drives an automobile."
 
 
-@pytest.placeholder.parametrize("text", ["", " \n", "\0", "x" * 5_000])
+@pytest.mark.parametrize("text", ["", " \n", "\0", "x" * 5_000])
 def test_invalid_notes_are_rejected(memory, text):
     """An empty, invalid or too long note raises a ConfigError."""
     with pytest.raises(ConfigError):
         memory.remember(text)
 
 
-@pytest.placeholder.parametrize("arguments", [{"limit": 0}, {"limit": True}, {"where": {"a": 1}}])
+@pytest.mark.parametrize("arguments", [{"limit": 0}, {"limit": True}, {"where": {"a": 1}}])
 def test_invalid_recalls_are_rejected(memory, arguments):
     """An invalid `limit` and a metadata filter without a question raise a ConfigError."""
     with pytest.raises(ConfigError):
         memory.recall(**arguments)
 
 
-@pytest.placeholder.parametrize("user", ["", "a\0b"])
+@pytest.mark.parametrize("user", ["", "a\0b"])
 def test_invalid_users_are_rejected(user):
     """An invalid user name raises an error."""
     with pytest.raises(ConfigError):
@@ -141,7 +141,7 @@ PARAPHRASES = [
 ]
 
 
-@pytest.placeholder.parametrize(("embeds", "first"), [(False, 1), (True, 12)], ids=["words", "embeddings"])
+@pytest.mark.parametrize(("embeds", "first"), [(False, 1), (True, 12)], ids=["words", "embeddings"])
 def test_paraphrased_questions(embeds, first):
     """All of few notes are recalled for paraphrased questions; with embeddings the right one comes first."""
     rows = {text: place for place, row in enumerate(PARAPHRASES) for text in row.values()}

@@ -10,7 +10,7 @@ from agentkit.knowledge.stores.postgres import PostgresChunkStore
 from agentkit.knowledge.stores.sqlite import SQLiteChunkStore
 
 
-@pytest.placeholder.parametrize(
+@pytest.mark.parametrize(
     ("place", "kind"),
     [
         ("notes.db", SQLiteChunkStore),
@@ -32,7 +32,7 @@ def test_custom_store_is_returned_unchanged():
     assert store_at(store) is store
 
 
-@pytest.placeholder.parametrize("place", ["", None, 5])
+@pytest.mark.parametrize("place", ["", None, 5])
 def test_invalid_place_is_rejected(place):
     """An invalid place raises a ConfigError."""
     with pytest.raises(ConfigError, match="stored in a file"):

@@ -155,7 +155,7 @@ def test_file_that_stays_locked_is_an_error(database):
     file.close()
 
 
-@pytest.placeholder.parametrize("ending", ["ROLLBACK", "SELECT 1"])
+@pytest.mark.parametrize("ending", ["ROLLBACK", "SELECT 1"])
 def test_failed_transaction_is_rolled_back(database, ending):
     """An error rolls back the transaction, even if the statement itself ended it."""
     file = KnowledgeFile(str(database))
@@ -170,7 +170,7 @@ def test_failed_transaction_is_rolled_back(database, ending):
     file.close()
 
 
-@pytest.placeholder.parametrize("lock", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
+@pytest.mark.parametrize("lock", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
 def test_file_locked_while_it_is_created_is_an_error(database, lock):
     """A file that stays locked while it is created raises a KnowledgeError."""
     database.parent.mkdir()
