@@ -181,7 +181,7 @@ class Git:
         tracked = [name for name in found.entries if name in names or name.startswith(folders)][:_MAX_COVERED]
         paths = {name: prefix + os.fsdecode(name) for name in tracked}
         racy = {n: path for n, path in paths.items() if found.is_racy(found.entries[n]) and os.path.isfile(path)}
-        if racy and index.refreshed(place, found, racy, length):
+        if racy and index.refresh(place, found, racy, length):
             found = index.load(place, names, length) or found
         covers = {path: _cover_spec(found.entries[name]) for name, path in paths.items() if name in found.entries}
         below = {path: {at: covers[at] for at in covers if at.startswith(f"{path}/")} for path in hidden}

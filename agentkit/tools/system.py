@@ -369,7 +369,7 @@ def _restore_refs(repository: Repository, before: git_repository.Refs, confineme
     A fast-forward loses nothing and is left in place. Returns notes for the model.
     """
     lost = {}
-    for name, (old, new) in git_repository.moved(before, git_repository.read_refs(repository)).items():
+    for name, (old, new) in git_repository.moved_refs(before, git_repository.read_refs(repository)).items():
         if not (
             git_repository.is_object(old)
             and git_repository.is_object(new)
