@@ -207,7 +207,7 @@ SCENARIOS = (
     ),
     Scenario(
         "concurrent",
-        "200 concurrent async runs of 3 turns at 20 ms: a run",
+        "200 concurrent async runs of 3 turns at 20 ms, per run",
         "aask",
         "turns-2.delay-20",
         {"tools": "lookup", "together": 200},
@@ -254,7 +254,7 @@ SCENARIOS = (
     ),
     Scenario(
         "stall",
-        "the longest pause of the event loop while a tool gives 1 MB",
+        "the longest pause of the event loop while a tool returns 1 MB",
         "stall",
         "turns-1.tool-dump",
         times=1,
@@ -281,7 +281,7 @@ SCENARIOS = (
     ),
     Scenario(
         "prefix",
-        "requests of that task that do not begin with the one before",
+        "requests of that task that do not start with the previous one",
         "ask",
         "turns-3.tool-lookup.weigh-1",
         {"tools": "lookup book_trip"},
@@ -307,7 +307,7 @@ SCENARIOS = (
     ),
     Scenario(
         "schema-again",
-        "a schema that was asked for before",
+        "a cached schema",
         "schema_again",
         times=10,
         inner=20,
@@ -316,7 +316,7 @@ SCENARIOS = (
     ),
     Scenario(
         "agent",
-        "an agent with 10 ready tools",
+        "an agent with 10 existing tools",
         "make",
         times=20,
         inner=5,
@@ -327,7 +327,7 @@ SCENARIOS = (
     ),
     Scenario(
         "memory",
-        "the memory of each of 10,000 such agents",
+        "memory per agent, of 10,000 such agents",
         "memory",
         options={"count": 10_000},
         times=1,
@@ -340,7 +340,7 @@ SCENARIOS = (
     ),
     Scenario(
         "direct",
-        "a wrapped core tool called directly, its judge included",
+        "a direct call of a core tool, with its judge",
         "direct",
         times=20,
         inner=50,

@@ -58,15 +58,15 @@ class Bench:
     def compare(self, scenario: Scenario, libraries: Sequence[Library]) -> list[Outcome]:
         """Measure a scenario with each library, in turns; each round starts with another library."""
         outcomes = [Outcome(library) for library in libraries if self._takes_part(library, scenario)]
-        contestant = self._fresh if scenario.is_fresh else self._lasting
-        running = [contestant(scenario, outcome) for outcome in outcomes]
+        runner = self._new if scenario.is_fresh else self._warm
+        running = [runner(scenario, outcome) for outcome in outcomes]
         rounds = 1 if self.quick else min(scenario.rounds, self.most_rounds)
         for number in range(rounds):
             start = number % len(running) if running else 0
-            for contest in [*running[start:], *running[:start]]:
-                contest.go()
-        for contest in running:
-            contest.close()
+            for process in [*running[start:], *running[:start]]:
+                process.go()
+        for process in running:
+            process.close()
         return outcomes
 
     def _takes_part(self, library: Library, scenario: Scenario) -> bool:
@@ -75,8 +75,8 @@ class Bench:
 
     def profile(self, scenario: Scenario, library: Library) -> dict[str, Any]:
         """Profile a scenario by package."""
-        with Lasting(self, scenario, Outcome(library)) as contest:
-            return contest.worker.do(contest.task(max(scenario.times, 5)) | {"profile": True})
+        with WarmProcess(self, scenario, Outcome(library)) as process:
+            return process.worker.do(process.task(max(scenario.times, 5)) | {"profile": True})
 
     def urls(self, scenario: Scenario) -> dict[str, Any]:
         """The URL of a scenario's script, and the options of its task."""
@@ -86,14 +86,14 @@ class Bench:
             options["other_url"] = self.server.url("turns-1")
         return {"url": self.server.url(scenario.script, scheme), "options": options}
 
-    def _lasting(self, scenario: Scenario, outcome: Outcome) -> Lasting:
-        return Lasting(self, scenario, outcome)
+    def _warm(self, scenario: Scenario, outcome: Outcome) -> WarmProcess:
+        return WarmProcess(self, scenario, outcome)
 
-    def _fresh(self, scenario: Scenario, outcome: Outcome) -> Fresh:
-        return Fresh(self, scenario, outcome)
+    def _new(self, scenario: Scenario, outcome: Outcome) -> NewProcess:
+        return NewProcess(self, scenario, outcome)
 
 
-class Lasting:
+class WarmProcess:
     """A library whose process runs, warmed up, for all rounds of a scenario."""
 
     def __init__(self, bench: Bench, scenario: Scenario, outcome: Outcome) -> None:
@@ -104,7 +104,7 @@ class Lasting:
         is_short = scenario.rounds > 1
         self._ask(_WARMING if is_short and not bench.quick else 1, kept=not is_short)
 
-    def __enter__(self) -> Lasting:
+    def __enter__(self) -> WarmProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -127,22 +127,22 @@ class Lasting:
     def _ask(self, times: int, *, kept: bool) -> None:
         outcome, scenario = self._outcome, self._scenario
         self._bench.server.tally()
-        told = self.worker.do(self.task(times))
+        result = self.worker.do(self.task(times))
         tally = self._bench.server.tally()
         runs = times * scenario.inner
-        outcome.refusal = why_not(told, tally, scenario, runs)
+        outcome.refusal = invalid_reason(result, tally, scenario, runs)
         if kept and not outcome.refusal:
-            counted = [tally.get(scenario.metric, 0) / runs] if scenario.is_counted else told[scenario.metric]
+            counted = [tally.get(scenario.metric, 0) / runs] if scenario.is_counted else result[scenario.metric]
             outcome.rounds.append(statistics.median(counted) / scenario.per)
-            outcome.cpu.append(statistics.median(told["cpu"]) / scenario.per)
-            outcome.peak = told["peak"]
+            outcome.cpu.append(statistics.median(result["cpu"]) / scenario.per)
+            outcome.peak = result["peak"]
             outcome.connections = max(outcome.connections, (tally.get("connections", 1) - 1) / runs)
 
 
-def why_not(told: Mapping[str, Any], tally: Mapping[str, Any], scenario: Scenario, runs: int) -> str:
+def invalid_reason(result: Mapping[str, Any], tally: Mapping[str, Any], scenario: Scenario, runs: int) -> str:
     """The reason why a result is invalid: the worker failed, or it did less than required. None if it is valid."""
-    if "missing" in told or "error" in told:
-        return str(told.get("missing") or told["error"])
+    if "missing" in result or "error" in result:
+        return str(result.get("missing") or result["error"])
     if tally["refusals"]:
         return f"the server refused: {tally['refusals'][0]}"
     asked = tally.get("requests", 0)
@@ -150,12 +150,12 @@ def why_not(told: Mapping[str, Any], tally: Mapping[str, Any], scenario: Scenari
         return f"sent {asked} requests instead of {runs * scenario.requests}"
     if tally["most_messages"] < scenario.messages:
         return f"sent {tally['most_messages']} messages of history instead of {scenario.messages}"
-    if scenario.value is not None and told["values"][-1] != scenario.value:
-        return f"gave {told['values'][-1]} instead of {scenario.value}"
+    if scenario.value is not None and result["values"][-1] != scenario.value:
+        return f"gave {result['values'][-1]} instead of {scenario.value}"
     return ""
 
 
-class Fresh:
+class NewProcess:
     """A library that is measured with new processes; the first one only warms the disk cache."""
 
     def __init__(self, bench: Bench, scenario: Scenario, outcome: Outcome) -> None:
@@ -173,15 +173,15 @@ class Fresh:
         python = self._bench.pythons[self._outcome.library.name]
         process = Process([python, *command], cores()[1], self._bench.server.variables)
         try:
-            said, wall = process.read(b"\n"), process.stopwatch_ns()
+            output, wall = process.read(b"\n"), process.stopwatch_ns()
         except TimeoutError:
-            said, wall = b"", 0
+            output, wall = b"", 0
         status, cpu_seconds = process.wait()
         tally = self._bench.server.tally()
-        told = {"values": [None]} if said and status == 0 else {"error": f"ended with status {status}"}
-        self._outcome.refusal = why_not(told, tally, self._scenario, 1)
+        result = {"values": [None]} if output and status == 0 else {"error": f"ended with status {status}"}
+        self._outcome.refusal = invalid_reason(result, tally, self._scenario, 1)
         if not self._outcome.refusal:
-            in_process = [] if self._scenario.does == "first" else [float(word) for word in said.split()[-2:]]
+            in_process = [] if self._scenario.does == "first" else [float(word) for word in output.split()[-2:]]
             wall_ns, cpu_ns = in_process or (wall, cpu_seconds * 1e9)
             self._outcome.rounds.append(wall_ns)
             self._outcome.cpu.append(cpu_ns)

@@ -41,7 +41,7 @@ def _processor() -> str:
 def versions(python: Path) -> Mapping[str, str]:
     """The distributions that an interpreter has installed, by name in lower case."""
     process = Process([python, "-c", _VERSIONS], cores()[1])
-    said = process.read()
+    output = process.read()
     process.wait()
-    found: dict[str, str] = json.loads(said)
+    found: dict[str, str] = json.loads(output)
     return found

@@ -46,7 +46,7 @@ def installed_bytes(name: str) -> int | None:
     return sum(path.stat().st_size for path in files if path.relative_to(packages).parts[0].partition("-")[0] != "pip")
 
 
-def wanted() -> dict[str, tuple[str, ...]]:
+def requirements() -> dict[str, tuple[str, ...]]:
     """The requirements of each environment: the peers, and agentkit and openai alone, to compare sizes."""
     peers = {library.name: library.requires for library in LIBRARIES if library.kind == "peer"}
     return {"agentkit": (str(ROOT),), "openai": ("openai",), **peers}
@@ -54,7 +54,7 @@ def wanted() -> dict[str, tuple[str, ...]]:
 
 def make(names: Sequence[str]) -> Iterator[str]:
     """Create environments, and yield the outcome of each."""
-    for name, requires in wanted().items():
+    for name, requires in requirements().items():
         if not names or name in names:
             place = folder() / name
             venv.create(place, with_pip=True, symlinks=True, clear=True)
@@ -72,13 +72,13 @@ def main() -> None:
     """Create the environments, or list them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("make", "list"))
-    parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
-    wishes = parser.parse_args()
-    if unknown := set(wishes.names) - set(wanted()):
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(wanted())}")
-    sizes = {name: installed_bytes(name) for name in wanted()}
-    told = (f"{name}: {'not made' if size is None else f'{size / 1e6:.0f} MB'}" for name, size in sizes.items())
-    for line in make(wishes.names) if wishes.what == "make" else told:
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these peers")
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(requirements()):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; the peers are {', '.join(requirements())}")
+    sizes = {name: installed_bytes(name) for name in requirements()}
+    lines = (f"{name}: {'not created' if size is None else f'{size / 1e6:.0f} MB'}" for name, size in sizes.items())
+    for line in make(options.names) if options.what == "make" else lines:
         print(line, flush=True)
 
 

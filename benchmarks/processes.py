@@ -158,9 +158,9 @@ class Server:
         """The requests that the server received since the last tally."""
         connection = http.client.HTTPConnection("127.0.0.1", self._ports["http"])
         connection.request("GET", "/tally")
-        told: dict[str, Any] = json.loads(connection.getresponse().read())
+        counts: dict[str, Any] = json.loads(connection.getresponse().read())
         connection.close()
-        return told
+        return counts
 
     def _certify(self, folder: Path) -> Path:
         """Create a certificate. Clients also load the default certificates, because this is part of the cost of TLS."""

@@ -299,7 +299,7 @@ def test_plain_subclass_can_set_new_attributes():
 
 
 @pytest.mark.parametrize("decorator", [OURS, STANDARD], ids=["ours", "standard"])
-@pytest.mark.parametrize("base", [OURS, STANDARD], ids=["of ours", "of standard"])
+@pytest.mark.parametrize("base", [OURS, STANDARD], ids=["agentkit", "standard library"])
 def test_dataclass_derives_from_it(base, decorator):
     """Frozen dataclasses can inherit from each other, and an unfrozen subclass raises an error."""
 

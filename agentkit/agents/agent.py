@@ -35,7 +35,7 @@ from agentkit.llm.protocols.chat_completions import encode_message
 from agentkit.messages import Message, Pause, without_extra
 from agentkit.safety.approval import Approval, ApproverAnswer, Grants
 from agentkit.safety.data_flow import labels_of
-from agentkit.sessions.export import given
+from agentkit.sessions.export import validate_messages
 from agentkit.sessions.session import Session
 from agentkit.sessions.state import RunState
 from agentkit.tooling.run_context import CONTEXT, NO_RUN, ContextType
@@ -208,7 +208,7 @@ class ConversationMixin(Runner):
 
     @history.setter
     def history(self, messages: Iterable[Message | Mapping[str, Any]]) -> None:
-        conversation = given(agent_options.conversation_from(messages, self.tools))
+        conversation = validate_messages(agent_options.conversation_from(messages, self.tools))
         self.reset()  # only a valid conversation replaces the current one
         self.session.append(conversation, are_valid=True)
 
@@ -309,8 +309,8 @@ class ConversationMixin(Runner):
         if name in agent_options.SETTABLE:
             value = agent_options.SETTABLE[name](value)
             if name in ("policy", "tools"):
-                given: dict[str, Any] = {"policy": self.policy, "tools": self.tools, name: value}
-                check_rules(**given)
+                validate_messages: dict[str, Any] = {"policy": self.policy, "tools": self.tools, name: value}
+                check_rules(**validate_messages)
         elif not (name.startswith("_") or hasattr(type(self), name) or self._has_own_attributes):
             text = f"'Agent' object has no attribute {name!r}; these can be set: {', '.join(_SETTABLE)}"
             raise AttributeError(text, name=name, obj=self)
@@ -523,11 +523,11 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
         listeners: Iterable[Listener] = (),
         **unknown: object,
     ) -> None:
-        given = locals()  # each argument by its name
+        validate_messages = locals()  # each argument by its name
         with short_traceback:
             agent_options.refuse_unknown(unknown, _ARGUMENTS)
             own = vars(self)  # bypass __setattr__, as each value is validated already
-            own.update(agent_options.attributes_from(given))
+            own.update(agent_options.attributes_from(validate_messages))
             own["_room"] = ContextBudget(own.pop("_window"))
             own.update(_own_llm=None, _context_of=None, _grants=Grants(), _usage=NO_USAGE, _lock=threading.Lock())
 
@@ -552,15 +552,15 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
 
     @overload
     def run(
-        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: None = None, **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> RunResult[T]: ...
     @overload
     def run(
-        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: TypeForm[S], **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> RunResult[S]: ...
     @overload
     def run(
-        self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: Any, **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> RunResult[Any]: ...
     def run(
         self,
@@ -584,15 +584,15 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
 
     @overload
     async def arun(
-        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: None = None, **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> RunResult[T]: ...
     @overload
     async def arun(
-        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: TypeForm[S], **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> RunResult[S]: ...
     @overload
     async def arun(
-        self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: Any, **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> RunResult[Any]: ...
     async def arun(
         self,
@@ -609,15 +609,15 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
 
     @overload
     def stream(
-        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: None = None, **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> RunStream[T]: ...
     @overload
     def stream(
-        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: TypeForm[S], **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> RunStream[S]: ...
     @overload
     def stream(
-        self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: Any, **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> RunStream[Any]: ...
     def stream(
         self,
@@ -638,15 +638,15 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
 
     @overload
     def astream(
-        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: None = None, **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> AsyncRunStream[T]: ...
     @overload
     def astream(
-        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: TypeForm[S], **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> AsyncRunStream[S]: ...
     @overload
     def astream(
-        self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions[ContextType]]
+        self, prompt: Work = None, *, output_type: Any, **validate_messages: Unpack[RunOptions[ContextType]]
     ) -> AsyncRunStream[Any]: ...
     def astream(
         self,
@@ -705,8 +705,8 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
 
         def __class_getitem__(cls, types: Any) -> Any:
             """The second type, that of the context, is optional."""
-            given = types if isinstance(types, tuple) else (types,)
-            return super().__class_getitem__((*given, Any)[:2])
+            validate_messages = types if isinstance(types, tuple) else (types,)
+            return super().__class_getitem__((*validate_messages, Any)[:2])
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r}, tools={self.tools!r})"

@@ -389,7 +389,7 @@ class ContextBudget:
     def refused(self, request: Request, max_tokens: int | None, limit_tokens: int | None) -> None:
         """Shrink the window after a request with a `max_tokens` answer was refused as too long."""
         self.is_learnt = True
-        self.window = self.window.refused(self.tokens(request) + (max_tokens or 0), limit_tokens)
+        self.window = self.window.after_refusal(self.tokens(request) + (max_tokens or 0), limit_tokens)
 
     @property
     def answer_tokens(self) -> int | None:
@@ -429,7 +429,7 @@ class ContextBudget:
 
     def summary_request(self, old: Sequence[Message], room: int) -> Request:
         """The request for a summary."""
-        prompt = summary_prompt(self.window.edited(self.shown_messages(old)), max(room // 2, 1_000))
+        prompt = summary_prompt(self.window.apply_edit(self.shown_messages(old)), max(room // 2, 1_000))
         return Request([UserMessage(prompt)], SUMMARY_INSTRUCTION)
 
     def shown_messages(self, messages: Sequence[Message]) -> Sequence[Message]:
@@ -442,7 +442,7 @@ class ContextBudget:
         shown = with_summary(summary.text, rest, summary.count - len(system_messages))
         place = next(place for place, message in enumerate(shown) if message is not rest[place])
         # Reuse one message object for the summary in every request, so that its tokens are counted once.
-        shown[place] = self.estimates.made(rest[place], summary.text, partial(shown.__getitem__, place))
+        shown[place] = self.estimates.cached_value(rest[place], summary.text, partial(shown.__getitem__, place))
         return shown
 
     def fit_messages(self, messages: Sequence[Message], room: int, newest: int, *, with_handles: bool) -> Fitted:

@@ -34,12 +34,13 @@ from agentkit.safety.approval import (
     ApprovalRequest,
     Approver,
     ApproverAnswer,
+    CallPreview,
     answered,
     is_mistaken,
 )
 from agentkit.sessions.session import SessionRun
 from agentkit.sessions.state import Step
-from agentkit.tooling.arguments import copied
+from agentkit.tooling.arguments import copy_arguments
 from agentkit.tooling.run_context import NO_RUN, RunContext, can_be_called, check_value, run_parameter_of
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
@@ -80,11 +81,34 @@ class HumanApproval:
             return (yield from self.answer_text(step)) is not None
         agent, arguments = str(waits.inner_run.get("agent", "")), arguments_of(call)
         arguments = arguments if isinstance(arguments, dict) else {"arguments": arguments}
-        request = ApprovalRequest(agent, call.name, arguments, waits.decision, waits.folder, call.id, self.within)
+        request = ApprovalRequest(
+            agent,
+            call.name,
+            arguments,
+            waits.decision,
+            waits.folder,
+            call.id,
+            self.within,
+            preview=self._nested_preview(agent, call, waits.folder),
+        )
         answer = yield from self._ask(request, self.plan.prepared_answer(call))
         if answer.answer != Approval.LATER:
             yield from tell(self.run, answer)
         return answer.answer != Approval.LATER
+
+    def _nested_preview(self, agent: str, call: ToolCall, folder: str) -> CallPreview:
+        """The effect that a nested agent's call would have now; empty if its tool or workspace is unknown here."""
+        policy_context = self.policy_context
+        if folder != policy_context.workspace.folder or self.within not in policy_context.tools.names:
+            return NO_PREVIEW
+        function = policy_context.tools.find(self.within).function
+        runners = (each for each in getattr(function, "agents", ()) if each.name == agent)
+        tools = next((each.tools for each in runners), Toolset())
+        if call.name not in tools.names:
+            return NO_PREVIEW
+        tool = tools.find(call.name).within(policy_context.workspace)
+        arguments, _ = tool.decide(call.arguments, None)
+        return tool.preview(arguments) if arguments else NO_PREVIEW
 
     def answer_text(self, step: Step) -> Generator[Event | Question, None, Approved | None]:
         """A person's answer to a question, given now or earlier; None without an answer."""
@@ -105,7 +129,7 @@ class HumanApproval:
 
         The person sees a copy of the arguments, so that the call runs with the arguments that were judged.
         """
-        policy_context, kept, waits = self.policy_context, copied(judged.arguments), step.postponed
+        policy_context, kept, waits = self.policy_context, copy_arguments(judged.arguments), step.postponed
         bound = approval_binding(judged.tool, judged.arguments, policy_context.workspace.folder)
         request = ApprovalRequest(
             self.plan.agent,
@@ -128,7 +152,7 @@ class HumanApproval:
             given = self.plan.prepared_answer(step.call)
             if waits is None or given is None:  # else the answer is about the diff that was shown then
                 shown_bound = with_diff(request.bound, preview.diff)
-            answer = yield from self._ask(replace(request, arguments=copied(judged.arguments)), given)
+            answer = yield from self._ask(replace(request, arguments=copy_arguments(judged.arguments)), given)
             if answer.answer == Approval.LATER and decision.allowed:  # by an approval given since for a similar call
                 return replace(judged, decision=decision, by_person=True, bound=bound)
             if answer.answer == Approval.LATER:

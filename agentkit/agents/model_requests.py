@@ -373,7 +373,7 @@ class ModelRequester:
     def policy_context(self) -> ToolPolicyContext:
         """The context in which calls are judged, with the `read_more` tool once an output was shortened."""
         policy_context = self.plan.policy_context
-        if not (self._is_shortened or self.run.has_wholes) or READ_MORE in policy_context.tools.names:
+        if not (self._is_shortened or self.run.has_truncated) or READ_MORE in policy_context.tools.names:
             return policy_context
         if self._reader is None:
             self._reader = read_more_tool(self.run.whole)
@@ -423,7 +423,7 @@ class ModelRequester:
             request = yield from self._fit(request, left)
         if plan.room.window.edit is None:
             return request
-        return replace(request, messages=plan.room.window.edited(request.messages))
+        return replace(request, messages=plan.room.window.apply_edit(request.messages))
 
     def _fit(self, request: Request, left: int) -> Generator[Event | Question, None, Request]:
         """The request with the part of the conversation that fits into `left` tokens."""
@@ -493,7 +493,7 @@ class ModelRequester:
         self.narrowed = reservation.narrowed
         tariff = answer.tariff
         self.budget.settle(reservation, answer.usage, lambda: price_under(tariff) if tariff else self.plan.price())
-        message = self.run.tell_apart(answer.message)
+        message = self.run.with_unique_ids(answer.message)
         return answer if message is answer.message else replace(answer, message=message)
 
     def _record_failure(

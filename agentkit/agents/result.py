@@ -20,7 +20,7 @@ from agentkit.messages import Content, Message
 from agentkit.redaction import redact
 from agentkit.safety.approval import Approval, ApprovalRequest, Approver, Said
 from agentkit.sessions.codec import decode, decode_message, encode, encode_part, from_line, to_line
-from agentkit.sessions.export import unmade_approvals
+from agentkit.sessions.export import unexecuted_approvals
 from agentkit.sessions.session import is_record_of
 from agentkit.sessions.state import RunState, Step, fault_in
 from agentkit.suggestions import closest
@@ -395,7 +395,9 @@ def read_saved(text: str) -> tuple[str, RunState, tuple[Message, ...]]:
     fault = _tampering(run_id, progress, history)
     if fault is not None:
         raise SessionError(f"This saved run was changed: {fault}")
-    unmade = set(map(id, unmade_approvals(progress.events, progress)))  # for example of a program with a waiting call
+    unmade = set(
+        map(id, unexecuted_approvals(progress.events, progress))
+    )  # for example of a program with a waiting call
     return run_id, RunState.of(each for each in progress.events if id(each) not in unmade), history
 
 

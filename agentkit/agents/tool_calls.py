@@ -56,7 +56,7 @@ from agentkit.safety.data_flow import labels_of
 from agentkit.sessions.session import SessionRun
 from agentkit.sessions.state import INTERRUPTED, Step
 from agentkit.tooling import execution
-from agentkit.tooling.results import failure, returned, with_handle
+from agentkit.tooling.results import failure, success, with_handle
 from agentkit.tooling.signature import instance_of, is_asynchronous
 from agentkit.tooling.tool import Tool
 
@@ -283,7 +283,7 @@ def _apply_guardrail(result: ToolResult, checked: ToolResult, answer: object, ma
 
 def _with_content(result: ToolResult, content: str, max_chars: int) -> ToolResult:
     """Replace the content of a successful result, within the bounds of its tool."""
-    replaced = returned(result.tool, content, max_chars, result.decision)
+    replaced = success(result.tool, content, max_chars, result.decision)
     is_other = "truncated" in (replaced.status, result.status)
     return replaced if is_other else replace(replaced, status=result.status)
 

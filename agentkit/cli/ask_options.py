@@ -29,7 +29,14 @@ from agentkit.cli.options import (
     session_names,
     tool_names,
 )
-from agentkit.cli.settings import Settings, load_settings, option_value, parse_limit, split_names
+from agentkit.cli.settings import (
+    Settings,
+    checked_options,
+    load_settings,
+    option_value,
+    parse_limit,
+    split_names,
+)
 from agentkit.content import File, Image, quoted_file, read_part
 from agentkit.decisions import SafetyLevel
 from agentkit.event_rendering import suggestion
@@ -213,7 +220,7 @@ class AskOptions:
     @property
     def _options(self) -> dict[str, Any]:
         """The options of the model that flags give."""
-        given = {name: option_value(value) for name, value in self.options}
+        given = checked_options({name: option_value(value) for name, value in self.options})
         named = {"reasoning_effort": self.reasoning, "max_tokens": self.max_tokens}
         return given | {name: value for name, value in named.items() if value is not None}
 

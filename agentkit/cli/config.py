@@ -105,6 +105,17 @@ def set_value(*, key: str, value: str) -> None:
     print_note(f"Written: {key} in {path}")
 
 
+@config.command("unset")
+@click.argument("key")
+def unset_value(*, key: str) -> None:
+    """Remove KEY from your own file, so that its default applies again."""
+    from agentkit.cli.settings import set_in_file
+
+    path = settings_file()
+    set_in_file(path, key, None)
+    print_note(f"Removed: {key} from {path}")
+
+
 @config.command("trust", short_help="Trust the project's settings and instructions.")
 def trust_project() -> None:
     """Trust the settings in the project file here, and the AGENTS.md and skills of this folder for `agentkit code`.
@@ -281,6 +292,7 @@ def _files() -> Iterator[Path]:
 
 
 @click.command(short_help="List the templates for -T.")
+@click.argument("action", type=click.Choice(["list"]), required=False, metavar="[list]", expose_value=False)
 @JSON
 def templates(*, as_json: bool) -> None:
     """List the templates: name, parameters, description and file.

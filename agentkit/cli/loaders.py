@@ -186,7 +186,8 @@ def _load_named(name: str, levels: Mapping[str, str]) -> Toolset:
             return plugin
         problem, _, known = str(error).partition("The tools are: ")
         collections = f"The collections are: {COLLECTIONS}."
-        hint = suggestion(name, COLLECTIONS.split(", "), 0.6) or suggestion(name, catalog.all_tools.names, 0.6)
+        near = (COLLECTIONS.split(", "), installed("tools"), catalog.all_tools.names)
+        hint = next(filter(None, (suggestion(name, each, 0.6) for each in near)), "")
         first = f"{problem.partition(' Did you mean ')[0].strip()}{hint}"
         raise UnknownTool(f"{first}\nThe tools are: {known} {collections} {_other_sources(name)}") from None
 
@@ -280,6 +281,8 @@ def plugin_llm(model: str) -> LLM | None:
     plugin = installed("providers").get(name) if colon else None
     if plugin is None:
         return None
+    if not rest.strip():
+        raise ConfigError(f"The model name {model!r} lacks the model: {name}:MODEL")
     from agentkit.llm.client import LLM
 
     client = load(plugin)(rest)

@@ -82,6 +82,11 @@ class QuestionOrCommand(click.Group):
         """Write the list of commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
+        from agentkit.tools.plugins import installed
+
+        if rows := [(name, f"A command of {plugin.package}.") for name, plugin in installed("commands").items()]:
+            with formatter.section("Commands of plugins"):
+                formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the options of `ask`, too, since its name can be omitted."""
@@ -111,12 +116,14 @@ class QuestionOrCommand(click.Group):
         if not word.isalpha():
             return
         from agentkit.event_rendering import suggestion
+        from agentkit.tools.plugins import installed
 
+        known = (*COMMANDS, *installed("commands"))
         swapped = [word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1)]
-        candidates = [each for each in swapped if each in COMMANDS] or [
+        candidates = [each for each in swapped if each in known] or [
             f"--{each}" for each in ("help", "version") if each in (word, *swapped)
         ]
-        hint = suggestion(word, candidates, 0.5) or suggestion(word, COMMANDS, cutoff)
+        hint = suggestion(word, candidates, 0.5) or suggestion(word, known, cutoff)
         if hint:
             raise click.UsageError(
                 f"{word!r} is not a command.{hint} To ask it as a question, begin with: agentkit ask {word} ...", ctx

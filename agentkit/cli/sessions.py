@@ -230,10 +230,10 @@ _READABLE = "Pass a file written by --record, --jsonl or agentkit sessions expor
 @click.option("--html", type=FILE, metavar="OUT", help="Write a self-contained HTML page.")
 def show(*, file: Path, html: Path | None) -> None:
     """Show the runs in FILE, a cassette or an exported session: prompts, calls, decisions, changes, money."""
-    from agentkit.sessions.transcript import stories
+    from agentkit.sessions.transcript import build_stories
 
     header, entries = load_recording(file)
-    runs = stories(entries)
+    runs = build_stories(entries)
     if html is None:
         from agentkit.cli.export import cost_text, heading
         from agentkit.sessions.transcript import show_text
@@ -428,10 +428,10 @@ def _own_arguments(program: tuple[str, ...]) -> Iterator[None]:
 
 
 def _play(file: Path) -> None:
-    from agentkit.sessions.transcript import stories
+    from agentkit.sessions.transcript import build_stories
 
     _, entries = load_recording(file)
-    for run in stories(entries):
+    for run in build_stories(entries):
         _play_run(run)
 
 

@@ -18,6 +18,7 @@ from agentkit.decisions import SafetyLevel
 from agentkit.errors import ConfigError, NoProvider, UnknownTool
 from agentkit.event_rendering import suggestion
 from agentkit.settings import environment, settings_file, state_folder
+from agentkit.suggestions import closest
 from agentkit.text_encoding import split_lines
 from agentkit.usage import Limits, is_whole
 
@@ -31,6 +32,22 @@ if TYPE_CHECKING:
     from agentkit.tracing.listeners import Listener
 
 
+_NUMBERS = """
+    temperature top_p top_k min_p top_a typical_p seed n max_tokens min_tokens max_completion_tokens max_output_tokens
+    max_new_tokens presence_penalty frequency_penalty repetition_penalty length_penalty repeat_penalty repeat_last_n
+    top_logprobs best_of num_ctx num_predict num_beams thinking_budget
+"""
+_OTHERS = """
+    stop stop_sequences reasoning reasoning_effort reasoning_summary thinking verbosity logit_bias logprobs user
+    metadata store service_tier parallel_tool_calls tool_choice response_format prediction modalities safety_settings
+    timeout safety_identifier prompt_cache_key prompt_cache_retention keep_alive truncation include extra_body stream
+    provider models transforms route ignore_eos skip_special_tokens guided_json use_beam_search
+"""
+_NUMERIC = frozenset(_NUMBERS.split())
+_OF_MODELS = _NUMERIC | frozenset(_OTHERS.split())
+"""Options of models that providers and local servers document."""
+
+_NEAR = 0.8
 LIMIT_NAMES = ("iterations", *(each.name for each in fields(Limits)))
 """The names of the limits of a run."""
 
@@ -89,6 +106,19 @@ def _options(value: object) -> dict[str, Any]:
     given = _pairs(value) if isinstance(value, str) else value
     if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
         raise ConfigError(f"takes a table, such as {{ temperature = 0.2 }}. Got {value!r:.200}.")
+    return checked_options(given)
+
+
+def checked_options(given: dict[str, Any]) -> dict[str, Any]:
+    """The options of a model, of which names that are not known are sent to it unchanged.
+
+    Raises ConfigError for a name that is nearly that of a known option, and for a text in the place of a number.
+    """
+    for name, value in given.items():
+        if name not in _OF_MODELS and (near := closest(name.lower(), _OF_MODELS, _NEAR)):
+            raise ConfigError(f"No option of a model is named {name!r:.80}. Did you mean {near!r}?")
+        if name in _NUMERIC and (not isinstance(value, int | float | None) or isinstance(value, bool)):
+            raise ConfigError(f"The option {name} takes a number. Got {value!r:.80}.")
     return given
 
 
@@ -295,8 +325,11 @@ _NAMED = ("options.NAME", "aliases.NAME", "plugins.NAME")
 _NEW_FILE = "# Settings of the agentkit command. To see all of them: agentkit config show\n"
 
 
-def set_in_file(path: Path, key: str, value: str) -> None:
-    """Set a value in a settings file; its other lines and comments stay. Raises ConfigError for an invalid value."""
+def set_in_file(path: Path, key: str, value: str | None) -> None:
+    """Set a value in a settings file, or remove it if it is None; other lines and comments stay.
+
+    Raises ConfigError for an invalid value, and for a value to remove that the file does not have.
+    """
     table, _, name = key.rpartition(".")
     if (table or key) not in KEYS or (table and table not in _TABLES) or (key in _TABLES):
         message = unknown_name("setting", key, [*(each for each in KEYS if each not in _TABLES), *LIMIT_KEYS, *_NAMED])
@@ -305,8 +338,11 @@ def set_in_file(path: Path, key: str, value: str) -> None:
         before = path.read_text("utf-8") if path.exists() else _NEW_FILE
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {error}. Correct or move the file.") from None
-    _check_names(table, key, value)
-    text = _with_line(before, table, name, f"{name} = {_to_toml(table, name, value)}")
+    if value is not None:
+        _check_names(table, key, value)
+    text = _with_line(before, table, name, "" if value is None else f"{name} = {_to_toml(table, name, value)}")
+    if value is None and text == before:
+        raise ConfigError(f"{key} is not set in {path}. To see where it comes from: agentkit config show")
     file = path.with_name(f"{path.name}.new")
     try:
         store(file, text)
@@ -326,6 +362,8 @@ def _check_names(table: str, key: str, value: str) -> None:
     from agentkit.tools.plugins import installed
 
     providers = (*PROVIDERS, *installed("providers"))
+    if table == "plugins" and (plugin := key.partition(".")[2]) not in installed("tools"):
+        raise ConfigError(f"{unknown_name('plugin', plugin, installed('tools'))} To list them: agentkit plugins")
     if key == "provider" and value.lower() not in providers:
         raise ConfigError(unknown_name("provider", value, providers))
     prefix, colon, _ = value.partition(":")
@@ -352,19 +390,23 @@ def _to_toml(table: str, name: str, value: str) -> str:
 
 
 def _with_line(text: str, table: str, name: str, line: str) -> str:
-    """The text of a file with this line in its table, in place of one for the same name."""
+    """The text of a file with this line in its table, in place of one for the same name; an empty line removes that."""
     lines = split_lines(text)
     heads = [at for at, each in enumerate(lines) if re.match(r"\s*\[", each)]
     start = next((at + 1 for at in heads if re.match(rf"\s*\[\s*{re.escape(table)}\s*\]", lines[at])), None)
     if not table:
         start = 0
     if start is None:
+        if not line:
+            return text
         return "\n".join([*lines, *([""] if lines and lines[-1].strip() else []), f"[{table}]", line]) + "\n"
     end = next((at for at in heads if at >= start), len(lines))
     same = re.compile(rf"""\s*["']?{re.escape(name)}["']?\s*=""")
     at = next((at for at in range(start, end) if same.match(lines[at])), None)
     if at is not None:
-        lines[at] = line
+        lines[at : at + 1] = [line] if line else []
+    elif not line:
+        return text
     else:
         while end > start and not lines[end - 1].strip():
             end -= 1
@@ -509,6 +551,7 @@ class Settings:
         }
         model = self._resolve_alias(model)
         named = model or (chosen["model"].value if chosen["provider"].value is None else None)
+        _check_model(self._resolve_alias(named) or "", self.of("base_url"))
         if named is not None and (offered := _plugin_client(self._resolve_alias(named) or "")):
             return self._with_options(offered)
         if arguments.get("model"):
@@ -600,6 +643,16 @@ def _first_llm(given: Mapping[str, Any], model: str | None) -> LLM:
         if model is None or any(given.values()):
             raise
         return LLM(**with_stored_key({"model": model}))
+
+
+def _check_model(model: str, base_url: str | None) -> None:
+    """Raise ConfigError for a model that is the name of a provider. A custom server can have such a model."""
+    from agentkit.llm.detection import PROVIDERS
+    from agentkit.tools.plugins import installed
+
+    name, has_server = model.removesuffix(":"), bool(base_url or environment().get("OPENAI_BASE_URL"))
+    if (model in PROVIDERS and model != "offline" and not has_server) or name in installed("providers"):
+        raise ConfigError(f"The model name {model!r} lacks the model: {name} is a provider. Write {name}:MODEL.")
 
 
 def _plugin_client(model: str) -> LLM | None:

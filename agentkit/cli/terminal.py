@@ -36,6 +36,14 @@ _ADVICE = (
 )
 
 
+_CHAT_COMMANDS = (
+    # what advice names at a shell, and the command of the chat that does the same
+    ("with -m NAME", "with /model NAME"),
+    (": -m NAME", ": /model NAME"),
+    ("agentkit sessions list", "/session"),
+    ("agentkit models", "/model"),
+    ("agentkit tools list", "/tools"),
+)
 _SHELL_WORDING = (
     # a pattern in the errors of the library, and its replacement at a shell
     (
@@ -63,11 +71,13 @@ def print_note(text: str, colour: str | None = None, *, faint: bool = False) -> 
     click.echo(styled, err=True, color=has_colour(sys.stderr))
 
 
-def print_error(error: BaseException, advice: str = "") -> None:
-    """Print an error on one line, and its remedy below."""
+def print_error(error: BaseException, advice: str = "", *, in_chat: bool = False) -> None:
+    """Print an error on one line, and its remedy below, which names the commands of the chat if `in_chat`."""
     text = _os_error_text(error) if isinstance(error, OSError) and error.strerror else str(error)
     problem, remedy = split_remedy(for_shell(text or type(error).__name__))
     hints = "\n".join(filter(None, (remedy, advice))) or _advice(error)
+    for command, in_the_chat in _CHAT_COMMANDS if in_chat else ():
+        hints = hints.replace(command, in_the_chat)
     print_note(wrap_lines(f"Error: {problem}", sys.stderr), "red")
     if hints:
         print_note(wrap_lines(hints, sys.stderr))

@@ -16,7 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from agentkit.content import File, Image
 from agentkit.errors import ConfigError
 from agentkit.sandbox.rpc_guest import python_name
-from agentkit.tooling.docstrings import returned
+from agentkit.tooling.docstrings import returns_section
 from agentkit.tooling.signature import UNRESOLVABLE, innermost, names_around
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
@@ -155,7 +155,7 @@ def describe_function(name: str, tool: Tool[..., Any]) -> str:
     types = _AnnotationWriter({**schema.get("definitions", {}), **schema.get("$defs", {})})
     signature = ", ".join(_parameter(each, properties[each], types, is_required=each in required) for each in order)
     lines_of_parameters = (f"{python_name(each)}: {properties[each].get('description', '')}" for each in order)
-    returns = returned(inspect.getdoc(tool.function) or "")
+    returns = returns_section(inspect.getdoc(tool.function) or "")
     lines = [tool.description, *(line for line in lines_of_parameters if not line.endswith(": "))]
     documentation = "\n".join([*lines, f"Returns: {returns}"] if returns else lines)
     return f"{name}({signature}){_return_annotation(tool)}\n{indent(documentation.strip(), '    ')}"

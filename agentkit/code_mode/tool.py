@@ -46,7 +46,7 @@ from agentkit.sandbox.watchdog import Cancellation, ProcessLimits, run_cancellab
 from agentkit.sessions.session import Session, SessionRun
 from agentkit.sessions.state import RunState
 from agentkit.suggestions import check_unknown_arguments
-from agentkit.tooling.results import failure, rendered
+from agentkit.tooling.results import failure, render
 from agentkit.tooling.run_context import CONTEXT, NO_RUN
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
@@ -255,7 +255,7 @@ class ProgramCalls:
         error = None if result.ok else (result.error or result.content).replace(f" {RESUME_HINT}", "")
         made, text = MadeCall(call, self._outcome(call, result), None, error, labels), None
         if error is None:
-            text, was_cut, _ = rendered([result.value], _MAX_VALUE_CHARS)
+            text, was_cut, _ = render([result.value], _MAX_VALUE_CHARS)
             made = replace(made, error=_RESULT_TOO_LONG.format(call.name)) if was_cut else made
         self._add_summary(made)
         self._record(made, text if made.error is None else None)

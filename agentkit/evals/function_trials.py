@@ -41,7 +41,7 @@ from agentkit.messages import AssistantMessage, Request, Response, with_distinct
 from agentkit.recording import TAPE, Account, Answer, OpenQuestion, Question, Recording, ScopedRecording, active
 from agentkit.sessions.state import RunState
 from agentkit.tooling.execution import acall, call
-from agentkit.tooling.results import rendered, text_of
+from agentkit.tooling.results import render, text_of
 from agentkit.usage import NO_USAGE, Charge, Price, Usage
 
 
@@ -194,7 +194,7 @@ class Returned:
         """The value as the text of an answer: text unchanged, anything else as JSON."""
         if self.error is not None:
             return ""
-        return self.value if isinstance(self.value, str) else rendered(self.value, _MAX_CHARS, clean=str)[0]
+        return self.value if isinstance(self.value, str) else render(self.value, _MAX_CHARS, clean=str)[0]
 
 
 class _Raised:

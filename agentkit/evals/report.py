@@ -194,7 +194,7 @@ class Report(Reported):
 
         Secrets are redacted.
         """
-        return EntryRedactor().hidden(
+        return EntryRedactor().redact(
             {
                 _KEY: VERSION,
                 "suite": self.suite,

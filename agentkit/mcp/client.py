@@ -30,7 +30,7 @@ from agentkit.mcp.login_store import Ask, Login, Logout, Terms, command, with_lo
 from agentkit.mcp.sdk.session import Caller
 from agentkit.messages import READ_MORE
 from agentkit.suggestions import check_unknown_arguments
-from agentkit.tooling.results import BAD_ARGUMENTS, objection
+from agentkit.tooling.results import BAD_ARGUMENTS, denial_text
 from agentkit.tooling.schema import GivenParameters
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
@@ -196,7 +196,7 @@ class RemoteTool(Tool[..., Any]):
         """Call the server and wait for the answer. Raises BadArguments, Blocked, ToolTimeout and ToolError."""
         checked, decision = self.decide(self._parameters.bind(args, arguments))
         if decision.denied:
-            raise (BadArguments if decision.rule == BAD_ARGUMENTS else Blocked)(objection(decision))
+            raise (BadArguments if decision.rule == BAD_ARGUMENTS else Blocked)(denial_text(decision))
         return self._call(**checked)
 
     def _call(self, **arguments: Any) -> Answer:

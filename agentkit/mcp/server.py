@@ -33,7 +33,7 @@ from agentkit.safety.data_flow import labels_of
 from agentkit.safety.policy import Policy
 from agentkit.sessions.session import Session
 from agentkit.tooling import execution
-from agentkit.tooling.arguments import copied
+from agentkit.tooling.arguments import copy_arguments
 from agentkit.tooling.run_context import can_be_called
 from agentkit.tooling.signature import is_asynchronous
 from agentkit.tooling.tool import Tool
@@ -218,7 +218,7 @@ class ToolServer:
         if decision.verdict is not Verdict.ASK:
             return judged_call
         folder = self._policy_context.workspace.folder
-        arguments = copied(judged_call.arguments)  # a copy: the arguments executed are those that were judged
+        arguments = copy_arguments(judged_call.arguments)  # a copy: the arguments executed are those that were judged
         request = ApprovalRequest(_CLIENT_NAME, judged_call.call.name, arguments, decision, folder, judged_call.call.id)
         answer = await self._approver_answer(request, ask)
         if answer.arguments is not None:  # the approver's changed call is judged like any other

@@ -14,7 +14,7 @@ from agentkit.events import Event, TextDelta
 from agentkit.messages import Content, Message, UserMessage
 from agentkit.server.http_types import HTTPError, invalid_value
 from agentkit.sessions.session import Session
-from agentkit.sessions.store import SessionStore, checked_name
+from agentkit.sessions.store import SessionStore, validate_session_name
 
 _MAX_OPEN = 100
 
@@ -56,14 +56,14 @@ class ClientConversation:
         session = self.agent.session
         unfinished = session.unfinished  # reads what was stored since
         run = run or next(reversed(unfinished), "")
-        progress = session.conversation.unended.get(run)
+        progress = session.conversation.active_runs.get(run)
         return (run, pending_calls(progress)) if progress is not None and progress.status == "paused" else ("", ())
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """The messages so far, with those of a run that waits."""
         session = self.agent.session
-        progress = session.conversation.unended.get(self.waiting()[0])
+        progress = session.conversation.active_runs.get(self.waiting()[0])
         return (*session.messages, *(progress.valid_messages() if progress is not None else ()))
 
     @property
@@ -125,7 +125,7 @@ class Conversations:
         """The conversation with that name, created if it does not exist. Raises SessionError for an invalid name."""
         found = self._open.pop(name, None)
         if found is None:
-            agent = self._agent.within(Session.open(self._store, f"{self._protocol}/{checked_name(name)}"))
+            agent = self._agent.within(Session.open(self._store, f"{self._protocol}/{validate_session_name(name)}"))
             agent.approve = answer_later
             found = ClientConversation(agent)
         self._open[name] = found

@@ -48,7 +48,7 @@ _CLASSES = frozenset(
         *(messages.ToolResult, messages.HostedUse, messages.Response, messages.FailedModel),
     )
 )
-_LEFT_OUT = {messages.Response: {"raw"}, messages.ToolResult: {"value", "records"}}
+_NOT_STORED = {messages.Response: {"raw"}, messages.ToolResult: {"value", "records"}}
 _MAX_SECONDS = 1e11
 """About three thousand years; `datetime` cannot represent much later times."""
 _MAX_NUMBER = 1e18
@@ -94,7 +94,7 @@ def decode_entry(data: Any) -> SessionEntry:
 def decode_seconds(data: Any) -> float:
     """Decode a duration, or a time since 1970, in seconds. Raises SessionError if it is out of range."""
     if type(data) not in (int, float) or not 0 <= data < _MAX_SECONDS:  # false for NaN
-        raise SessionError(f"An entry is damaged: {_shown(data)} should be a time in seconds since 1970.")
+        raise SessionError(f"An entry is damaged: {_shorten(data)} should be a time in seconds since 1970.")
     return float(data)
 
 
@@ -175,7 +175,7 @@ def _layout(kind: type) -> tuple[tuple[str, Any, _Read], ...]:
     """The stored fields of a class: name, default or MISSING, and decoder."""
     hints, stored = get_type_hints(kind), list[tuple[str, Any, _Read]]()
     for field in fields(kind):
-        if field.name not in _LEFT_OUT.get(kind, ()):
+        if field.name not in _NOT_STORED.get(kind, ()):
             default = field.default if field.default_factory is MISSING else field.default_factory()
             stored.append((field.name, default, _reader(hints[field.name])))
     return tuple(stored)
@@ -218,13 +218,13 @@ def _simple_reader(kind: Any) -> _Read:
 
     def read(data: Any) -> Any:
         if type(data) not in accepted or (is_number and not abs(data) < _MAX_NUMBER):  # false for NaN
-            raise SessionError(f"An entry is damaged: {_shown(data)} should be of type {kind.__name__}.")
+            raise SessionError(f"An entry is damaged: {_shorten(data)} should be of type {kind.__name__}.")
         return data
 
     return read
 
 
-def _shown(data: Any) -> str:
+def _shorten(data: Any) -> str:
     """Shorten data for an error message: an integer can have more digits than Python converts to text."""
     return "a huge number" if isinstance(data, int) and abs(data) >= _MAX_NUMBER else f"{data!r:.80}"
 
@@ -252,8 +252,8 @@ def _class_reader(kind: type) -> _Read:
             if read_field is not None:
                 values[name] = value if read_field is read_text and type(value) is str else read_field(value)
         if required and not required <= values.keys():
-            lacking = min(required - values.keys())
-            raise SessionError(f"An entry is damaged: its {kind.__name__} lacks {lacking!r}.")
+            missing = min(required - values.keys())
+            raise SessionError(f"An entry is damaged: its {kind.__name__} lacks {missing!r}.")
         return kind(**values)
 
     return read
@@ -338,20 +338,20 @@ def entries_in(rows: Iterable[tuple[Any, Any, Any]]) -> list[SessionEntry]:
     return entries
 
 
-def entries_found(
-    found: Sequence[tuple[int, int | None, str, float, str]], after: Position
+def parse_entries(
+    rows: Sequence[tuple[int, int | None, str, float, str]], after: Position
 ) -> tuple[list[SessionEntry], Position]:
     """Parse the rows read after a position, and compute the new position.
 
     Each row starts with the session's id and the entry's position. A single row without a position means that nothing
     is new, no rows that the session does not exist.
     """
-    if not found:
+    if not rows:
         return [], START
-    session, place = found[0][0], found[-1][1]
+    session, place = rows[0][0], rows[-1][1]
     if place is None:
         return [], (session, after[1] if after[0] == session else 0)
-    return entries_in((run, at, line) for _, _, run, at, line in found), (session, place)
+    return entries_in((run, at, line) for _, _, run, at, line in rows), (session, place)
 
 
 def summary_of(name: Any, runs: Any, entries: Any, began: Any, changed: Any) -> SessionSummary:

@@ -41,7 +41,7 @@ def old_name(name: str, until: str = "until") -> str:
     return f"{name[:_MAX_OLD_NAME_CHARS]}, {until} {now:%Y-%m-%d %H:%M:%S.%f}"
 
 
-def entries_of(messages: Sequence[Message]) -> list[SessionEntry]:
+def history_entries(messages: Sequence[Message]) -> list[SessionEntry]:
     """Build the entries of a conversation that starts with messages from elsewhere; empty without messages."""
     if not messages:
         return []
@@ -49,21 +49,21 @@ def entries_of(messages: Sequence[Message]) -> list[SessionEntry]:
     return [SessionEntry(run, now, HistoryGiven(tuple(messages))), SessionEntry(run, now, RunEnded("done"))]
 
 
-def given(messages: Sequence[Message]) -> list[Message]:
+def validate_messages(messages: Sequence[Message]) -> list[Message]:
     """Validate messages from elsewhere and return them as a store would, with unique tool call ids.
 
     Raises SessionError if an item is not a message, or if a call is not directly followed by exactly one result.
     """
     if not isinstance(messages, Sequence):
         raise SessionError(f"A session takes a list of messages. Got {messages!r:.200}.")
-    stored = with_distinct_calls([_as_stored(index, message) for index, message in enumerate(messages)])
+    stored = with_distinct_calls([_round_trip(index, message) for index, message in enumerate(messages)])
     fault = fault_in(stored)
     if fault is not None:
         raise SessionError(f"These messages are not a valid conversation; none was added. {fault}")
     return stored
 
 
-def _as_stored(index: int, message: Message) -> Message:
+def _round_trip(index: int, message: Message) -> Message:
     """Return the message as a store would. Raises SessionError if it cannot be stored."""
     if _is_plain(message):
         return message
@@ -90,7 +90,7 @@ def _is_plain(message: object) -> bool:
     return False
 
 
-def first(messages: Sequence[Message], count: int | None) -> Sequence[Message]:
+def first_messages(messages: Sequence[Message], count: int | None) -> Sequence[Message]:
     """The first `count` messages, or all. Raises SessionError if that would separate a call from its result."""
     if count is not None and type(count) is not int:
         raise SessionError(f"A fork takes a number of messages, or None for all. Got {count!r:.100}.")
@@ -104,10 +104,10 @@ def first(messages: Sequence[Message], count: int | None) -> Sequence[Message]:
             f" Fork at a number from 0 to {len(messages)}."
         )
     before = max(place for place in places if place < count)
-    behind = min(place for place in places if place > count)
+    after = min(place for place in places if place > count)
     raise SessionError(
         f"Between message {count} and the next, a tool call would be separated from its result. Fork at {before} or "
-        f"{behind}."
+        f"{after}."
     )
 
 
@@ -155,7 +155,7 @@ def read_export(file: str | PathLike[str]) -> tuple[str, list[SessionEntry]]:
             raise SessionError(f"Line {number} of {str(path)!r} is damaged. {error}") from None
     if not entries or len(entries) != header.get("entries", len(entries)):
         raise SessionError(f"{str(path)!r} is truncated: it has {len(entries)} entries of {header.get('entries')}.")
-    unmade: set[int] = set()
+    unexecuted: set[int] = set()
     runs: dict[str, list[StoredEvent]] = {}
     for entry in entries:
         runs.setdefault(entry.run, []).append(entry.event)
@@ -164,14 +164,14 @@ def read_export(file: str | PathLike[str]) -> tuple[str, list[SessionEntry]]:
         fault = fault_in(progress.valid_messages())
         if fault is not None:
             raise SessionError(f"{str(path)!r} was changed: its run {run!r} is not a valid conversation. {fault}")
-        unmade.update(map(id, unmade_approvals(events, progress)))
-    return header["name"], [entry for entry in entries if id(entry.event) not in unmade]
+        unexecuted.update(map(id, unexecuted_approvals(events, progress)))
+    return header["name"], [entry for entry in entries if id(entry.event) not in unexecuted]
 
 
-def unmade_approvals(events: Sequence[StoredEvent], progress: RunState) -> Iterator[Approved]:
+def unexecuted_approvals(events: Sequence[StoredEvent], progress: RunState) -> Iterator[Approved]:
     """Yield the approvals since the newest response of calls without a result, or of calls nested in these."""
-    unmade = [step for step in progress.steps.values() if step.result is None]
-    waiting = {call.id for step in unmade for call in (step.call, step.asked)}
+    unexecuted = [step for step in progress.steps.values() if step.result is None]
+    waiting = {call.id for step in unexecuted for call in (step.call, step.asked)}
     for event in reversed(events):
         if isinstance(event, ResponseReceived):
             return

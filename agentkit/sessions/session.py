@@ -17,7 +17,15 @@ from agentkit.events import RunEnded, RunResumed, RunStarted, StoredEvent, ToolC
 from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agentkit.sessions import export as archive
 from agentkit.sessions.state import Conversation, RunState, Summary
-from agentkit.sessions.store import START, Position, Release, SessionEntry, SessionStore, SessionSummary, checked_name
+from agentkit.sessions.store import (
+    START,
+    Position,
+    Release,
+    SessionEntry,
+    SessionStore,
+    SessionSummary,
+    validate_session_name,
+)
 from agentkit.sessions.stores import Place, store_at
 from agentkit.usage import Usage
 
@@ -56,8 +64,8 @@ class SessionRun:
         self._session = session
         self._release = release
         self._kept = {_key(event): event for event in progress.events}
-        self._has_failed = self._is_closed = self._has_wholes = False
-        self._looked_at = 0
+        self._has_failed = self._is_closed = self._has_truncated = False
+        self._seen_calls = 0
 
     @cached_property
     def _earlier_calls(self) -> frozenset[str]:
@@ -68,9 +76,9 @@ class SessionRun:
         """A new id for a record of the run's changes. Matching a record to its run requires the run's id."""
         return f"{time.time_ns():020d}-{_token(self.id)}"
 
-    def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
+    def with_unique_ids(self, message: AssistantMessage) -> AssistantMessage:
         """Make the ids of the message's tool calls unique within the session."""
-        return self._session.tell_apart(message)
+        return self._session.with_unique_ids(message)
 
     @property
     def summary(self) -> Summary | None:
@@ -78,13 +86,13 @@ class SessionRun:
         return self.progress.summary_of(self.history) or self._session.conversation.summary
 
     @property
-    def has_wholes(self) -> bool:
+    def has_truncated(self) -> bool:
         """Whether some result was shown to the model in part."""
-        calls, looked_at = self.progress.tool_calls, self._looked_at
-        self._has_wholes = self._has_wholes or any(used.result.whole is not None for used in calls[looked_at:])
-        self._looked_at = len(calls)
-        wholes = tuple(self._session.conversation.wholes)
-        return self._has_wholes or (bool(wholes) and not self._earlier_calls.isdisjoint(wholes))
+        calls, seen = self.progress.tool_calls, self._seen_calls
+        self._has_truncated = self._has_truncated or any(used.result.whole is not None for used in calls[seen:])
+        self._seen_calls = len(calls)
+        wholes = tuple(self._session.conversation.full_texts)
+        return self._has_truncated or (bool(wholes) and not self._earlier_calls.isdisjoint(wholes))
 
     def whole(self, call_id: str) -> str | None:
         """The full text of a tool call's result, of this run or of its history."""
@@ -93,7 +101,7 @@ class SessionRun:
                 return used.result.whole
         results = (each for each in (*self.progress.messages, *self.history) if isinstance(each, ToolMessage))
         shown = next((message.content for message in results if message.call_id == call_id), None)
-        return (self._session.conversation.wholes.get(call_id) if call_id in self._earlier_calls else None) or shown
+        return (self._session.conversation.full_texts.get(call_id) if call_id in self._earlier_calls else None) or shown
 
     def keep(self, event: StoredEvent) -> None:
         """Store an event; after this returns, it survives the process.
@@ -132,7 +140,7 @@ class SessionRun:
             if not self._has_failed:
                 self._write([event for event in progress.events if _key(event) not in self._kept])
             if self._session.store is None and progress.events:
-                self._session.enter(self.id, progress)
+                self._session.add_ended(self.id, progress)
         finally:
             self._release()
 
@@ -184,7 +192,7 @@ class Session:
     def __init__(self, name: str = "", store: SessionStore | None = None) -> None:
         if store is not None and not isinstance(store, SessionStore):
             raise SessionError(f"store= takes a store of agentkit.sessions. Write Session.open({store!r}, {name!r}).")
-        self.name = name if store is None else checked_name(name)
+        self.name = name if store is None else validate_session_name(name)
         self.store = store
         self._lock = threading.RLock()
         self._holds = LocalRunLocks() if store is None else store
@@ -210,7 +218,7 @@ class Session:
         """
         exported, entries = archive.read_export(file)
         store = store_at(place)
-        store.create(checked_name(name or exported), entries)
+        store.create(validate_session_name(name or exported), entries)
         return cls(name or exported, store)
 
     @staticmethod
@@ -240,12 +248,12 @@ class Session:
         """The ids of the runs that were cut off or are paused, oldest first."""
         with self._lock:
             self._refresh()
-            return tuple(self._left())
+            return tuple(self._unfinished_runs())
 
     @property
     def entries(self) -> list[SessionEntry]:
         """All stored entries in order; without a store, the messages as if they came from elsewhere."""
-        return archive.entries_of(self.messages) if self.store is None else self.store.read(self.name)[0]
+        return archive.history_entries(self.messages) if self.store is None else self.store.read(self.name)[0]
 
     def begin(self) -> SessionRun:
         """Start a run. Runs that were cut off are ended first, as interrupted."""
@@ -280,21 +288,21 @@ class Session:
         Raises SessionError, and adds nothing, if an item is not a message or a call does not have exactly one result.
         `are_valid` states that the messages were validated by `agentkit.sessions.export.given`.
         """
-        entries = archive.entries_of(messages if are_valid else archive.given(messages))
+        entries = archive.history_entries(messages if are_valid else archive.validate_messages(messages))
         with self._lock:
             if self.store is not None:
                 self.store.append(self.name, entries)
             elif entries:
-                self.enter(entries[0].run, RunState.of(entry.event for entry in entries))
+                self.add_ended(entries[0].run, RunState.of(entry.event for entry in entries))
 
     def fork(self, name: str, at: int | None = None) -> Session:
         """Create a session in the same place that starts with the first `at` messages, or all.
 
         Raises SessionError if that would separate a tool call from its result, or if a session of that name exists.
         """
-        messages, fork = archive.first(self.messages, at), Session(name, self.store)
+        messages, fork = archive.first_messages(self.messages, at), Session(name, self.store)
         if self.store is not None:
-            self.store.create(name, archive.entries_of(messages))
+            self.store.create(name, archive.history_entries(messages))
         else:
             fork.append(messages)
         return fork
@@ -303,7 +311,7 @@ class Session:
         """Rename the session. Raises SessionError if the name is taken, or while one of its runs is in progress."""
         with self._lock:
             if self.store is not None:
-                self.store.rename(self.name, checked_name(name))
+                self.store.rename(self.name, validate_session_name(name))
             self.name = name
 
     def delete(self) -> None:
@@ -350,21 +358,21 @@ class Session:
         new.resumed = self.resumed
         return new
 
-    def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
+    def with_unique_ids(self, message: AssistantMessage) -> AssistantMessage:
         """Make the ids of the message's tool calls unique within the session, including runs in progress."""
         with self._lock:
             if message.tool_calls:
                 self._refresh()
-            return self.conversation.tell_apart(message)
+            return self.conversation.with_unique_ids(message)
 
-    def enter(self, run: str, progress: RunState) -> None:
+    def add_ended(self, run: str, progress: RunState) -> None:
         """Without a store, remember the state of a run; its messages are added when it has ended."""
         with self._lock:
             self.conversation.resumptions[run] = resumptions(progress.events)
             if progress.status in (None, "paused"):
-                self.conversation.unended[run] = progress
+                self.conversation.active_runs[run] = progress
             else:
-                self.conversation.enter(run, progress)
+                self.conversation.add_ended(run, progress)
 
     def __repr__(self) -> str:
         return f"Session({self.name!r})" if self.store is None else f"Session({self.name!r}, {self.store!r})"
@@ -392,9 +400,9 @@ class Session:
             self._forget()
         self._position = position
         for entry in entries:
-            self.conversation.take_in(entry, self._reread)
+            self.conversation.apply_entry(entry, self._rebuild_state)
 
-    def _reread(self, run: str) -> RunState:
+    def _rebuild_state(self, run: str) -> RunState:
         """Rebuild the state of a run from the entries applied so far."""
         entries = self.entries[: self.conversation.count]
         return RunState.of(entry.event for entry in entries if entry.run == run)
@@ -408,9 +416,9 @@ class Session:
         if progress is not None and resumptions(progress.events) < resumed:
             remedy = "Use agent.resume(), which resumes the newest run."
             raise SessionError(f"The run {run!r} was resumed since, and cannot be resumed from here again. {remedy}")
-        known = self.conversation.unended.get(run)
+        known = self.conversation.active_runs.get(run)
         if known is None and self.store is not None and self.conversation.has_entered(run):
-            known = self._reread(run)
+            known = self._rebuild_state(run)
         elif known is None and progress is not None:
             # Add a run that may come from another session; an empty conversation starts with the run's history
             if history and not self.conversation.messages:
@@ -421,7 +429,7 @@ class Session:
             known = progress
         if known is None:
             raise SessionError(f"The session {self.name!r} has no run {run!r} to resume.")
-        history = self.conversation.before(run, known.history)
+        history = self.conversation.history_of(run, known.history)
         return SessionRun(self, run, RunState.of(known.events), history, release)
 
     def _interrupt(self, run: str) -> None:
@@ -429,7 +437,7 @@ class Session:
         release = self._holds.hold(self.name, run)
         if release is not None:
             self._refresh()
-            known = self.conversation.unended.get(run)
+            known = self.conversation.active_runs.get(run)
             events = known.events if known is not None and known.ended is None else ()
             SessionRun(self, run, RunState.of(events), (), release).interrupt()
             self._refresh()
@@ -449,10 +457,10 @@ class Session:
             raise SessionError(text)
         return release
 
-    def _left(self) -> list[str]:
+    def _unfinished_runs(self) -> list[str]:
         """The runs that have not ended or are paused, and that are not locked."""
-        return [run for run in self.conversation.unended if not self._holds.is_held(self.name, run)]
+        return [run for run in self.conversation.active_runs if not self._holds.is_held(self.name, run)]
 
     def _cut_off(self) -> list[str]:
         """The runs that have not ended, are not paused and are not locked."""
-        return [run for run in self._left() if self.conversation.unended[run].ended is None]
+        return [run for run in self._unfinished_runs() if self.conversation.active_runs[run].ended is None]

@@ -52,8 +52,8 @@ from agentkit.usage import NO_USAGE, Usage
 
 INTERRUPTED = "The run was interrupted before this call had a result; whether it took effect is unknown."
 
-_WAITS = "This call waits for a person and has no result yet."
-_PASSED_OVER = (
+_WAITING = "This call waits for a person and has no result yet."
+_SECOND_HANDOFF = (
     "The conversation was handed off to {} by another call of the same response, and only the first handoff of a "
     "response counts; {} was not called."
 )
@@ -198,7 +198,7 @@ class RunState:
         """Yield, for each call without a result, a result that says that the run was interrupted."""
         for step in self.steps.values():
             if step.result is None:
-                yield ToolCallFinished(step.call, _interrupted(step))
+                yield ToolCallFinished(step.call, _interrupted_result(step))
 
     def valid_messages(self) -> tuple[Message, ...]:
         """The messages, each tool call with exactly one result; a missing result is replaced by a notice."""
@@ -304,7 +304,7 @@ class RunState:
         for step in steps:
             if step.result is not None and step.result.lead:
                 if receiver:
-                    error = _PASSED_OVER.format(receiver, step.result.lead)
+                    error = _SECOND_HANDOFF.format(receiver, step.result.lead)
                     content = failure_content(step.result.tool, error)
                     denied: dict[str, Any] = {"status": "denied", "value": None, "lead": ""}
                     step.result = replace(step.result, content=content, error=error, **denied)
@@ -335,16 +335,16 @@ def _postpone(step: Step, postponed: ToolCallPostponed) -> None:
 def _tool_message(step: Step, agent: str) -> ToolMessage:
     """Build the tool message for a call."""
     if step.is_waiting:
-        return ToolMessage(step.call.id, step.call.name, _WAITS, agent=agent)
-    result = step.result or _interrupted(step)
+        return ToolMessage(step.call.id, step.call.name, _WAITING, agent=agent)
+    result = step.result or _interrupted_result(step)
     shown = result.labels, result.images, result.files
     return ToolMessage(step.call.id, step.call.name, result.content, *shown, agent=agent)
 
 
-def _interrupted(step: Step) -> ToolResult:
+def _interrupted_result(step: Step) -> ToolResult:
     """Build the result of a call that was interrupted or not started."""
-    is_at_work = step.decision is not None and step.decision.allowed and not step.is_waiting
-    began = is_at_work or bool(step.made)
+    is_running = step.decision is not None and step.decision.allowed and not step.is_waiting
+    began = is_running or bool(step.made)
     error = INTERRUPTED if began else _NOT_BEGUN
     content = failure_content(step.call.name, error)
     return ToolResult(step.call.name, "interrupted", content, error=error, decision=step.decision)
@@ -356,22 +356,23 @@ _MAX_WHOLES = 50
 class Conversation:
     """The state of a session, folded from its entries. A run's messages are added as one block when the run ends.
 
-    `unended` contains the runs that are in progress, paused or were killed; the state of an ended run is dropped,
-    except for its messages. `count` is the number of entries applied; `wholes` maps call ids to the newest full texts
-    of results that were shown in part; `summary` is the newest summary that a model has written of the conversation.
+    `active_runs` contains the runs that are in progress, paused or were killed; the state of an ended run is dropped,
+    except for its messages. `count` is the number of entries applied; `full_texts` maps call ids to the newest full
+    texts of results that were shown in part; `summary` is the newest summary that a model has written of the
+    conversation.
     """
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
-        self.unended: dict[str, RunState] = {}
+        self.active_runs: dict[str, RunState] = {}
         self.resumptions: dict[str, int] = {}
         self.count = 0
         self._entered: dict[str, int] = {}
-        self._usages: dict[str, Usage] = {}
+        self._run_usages: dict[str, Usage] = {}
         self._ids: set[str] = set()
         self._owners: dict[str, str] = {}
         self._foreign: dict[str, tuple[Message, ...]] = {}
-        self.wholes: dict[str, str] = {}
+        self.full_texts: dict[str, str] = {}
         self.summary: Summary | None = None
 
     def messages_with(self, left: Iterable[str]) -> tuple[Message, ...]:
@@ -381,26 +382,26 @@ class Conversation:
             return tuple(self.messages)
         messages, owners = list(self.messages), dict(self._owners)
         for run in left:
-            new, ids = _new_messages(run, self.unended[run], self._entered.get(run, 0), owners)
+            new, ids = _new_messages(run, self.active_runs[run], self._entered.get(run, 0), owners)
             messages += new
             owners.update((call_id, run) for call_id in ids.values())
         return tuple(messages)
 
     def usage_with(self, left: Iterable[str]) -> Usage:
         """The usage of all ended runs and of those that were cut off."""
-        usages = self._usages | {run: self.unended[run].usage for run in left}
+        usages = self._run_usages | {run: self.active_runs[run].usage for run in left}
         return sum(usages.values(), NO_USAGE)
 
     def has_entered(self, run: str) -> bool:
         """Whether the run has ended, even if it was resumed since."""
         return run in self._entered
 
-    def take_in(self, entry: SessionEntry, reread: Callable[[str], RunState]) -> None:
+    def apply_entry(self, entry: SessionEntry, reread: Callable[[str], RunState]) -> None:
         """Apply the next entry. `reread` loads the final state of a run that was dropped."""
         run, event = entry.run, entry.event
-        state = self.unended.get(run)
+        state = self.active_runs.get(run)
         if state is None:
-            state = self.unended[run] = reread(run) if run in self._entered else RunState()
+            state = self.active_runs[run] = reread(run) if run in self._entered else RunState()
         state.apply(event)
         self.count += 1
         if isinstance(event, ResponseReceived):
@@ -409,25 +410,25 @@ class Conversation:
         elif isinstance(event, RunResumed):
             self.resumptions[run] = self.resumptions.get(run, 0) + 1
         elif isinstance(event, RunEnded) and event.status != "paused":
-            self.enter(run, state)
+            self.add_ended(run, state)
 
-    def enter(self, run: str, progress: RunState) -> None:
+    def add_ended(self, run: str, progress: RunState) -> None:
         """Add the messages that an ended run has produced since they were last added."""
         new, ids = _new_messages(run, progress, self._entered.get(run, 0), self._owners)
         if progress.summarised is not None:
-            self.summary = progress.summary_of(self.before(run, progress.history)) or self.summary
+            self.summary = progress.summary_of(self.history_of(run, progress.history)) or self.summary
         self.messages += new
-        self.unended.pop(run, None)
+        self.active_runs.pop(run, None)
         self._entered[run] = self._entered.get(run, 0) + len(new)
-        self._usages[run] = progress.usage
+        self._run_usages[run] = progress.usage
         for call_id in ids.values():
             self._ids.add(call_id)
             self._owners[call_id] = run
         for used in progress.tool_calls:
             if used.result.whole is not None:
-                self.wholes[ids.get(used.call.id, used.call.id)] = used.result.whole
-        while len(self.wholes) > _MAX_WHOLES:
-            del self.wholes[next(iter(self.wholes))]
+                self.full_texts[ids.get(used.call.id, used.call.id)] = used.result.whole
+        while len(self.full_texts) > _MAX_WHOLES:
+            del self.full_texts[next(iter(self.full_texts))]
 
     def adopt(self, run: str, history: Sequence[Message], recorded: Iterable[StoredEvent]) -> None:
         """Store the history of a run from another session, and reserve its call ids and those of the run."""
@@ -437,11 +438,11 @@ class Conversation:
         self._ids.update(call.id for response in responses for call in response.tool_calls)
         self._ids.update(call.id for call in calls_in(history))
 
-    def before(self, run: str, count: int) -> tuple[Message, ...]:
+    def history_of(self, run: str, count: int) -> tuple[Message, ...]:
         """The messages before a run whose history has `count` messages."""
         return self._foreign.get(run) or tuple(self.messages[:count])
 
-    def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
+    def with_unique_ids(self, message: AssistantMessage) -> AssistantMessage:
         """Make the ids of the tool calls unique within the session, including runs in progress."""
         return with_distinct_ids(message, self._ids)
 
@@ -454,11 +455,11 @@ def _new_messages(
     A call gets a new id if `owners` says that a run in another process has used its id in the meantime.
     """
     messages = progress.valid_messages()
-    own = [call.id for call in calls_in(messages)]
-    clashing = {call_id: f"{call_id}_{run[:8]}" for call_id in own if owners.get(call_id, run) != run}
+    call_ids = [call.id for call in calls_in(messages)]
+    clashing = {call_id: f"{call_id}_{run[:8]}" for call_id in call_ids if owners.get(call_id, run) != run}
     new: Sequence[Message] = messages[entered:]
     new = [_with_new_ids(message, clashing) for message in new] if clashing else new
-    return new, {call_id: clashing.get(call_id, call_id) for call_id in own}
+    return new, {call_id: clashing.get(call_id, call_id) for call_id in call_ids}
 
 
 def _with_new_ids(message: Message, ids: Mapping[str, str]) -> Message:

@@ -90,7 +90,7 @@ class SessionStore(Protocol):
         """Release open resources; the store remains usable."""
 
 
-def checked_name(name: str) -> str:
+def validate_session_name(name: str) -> str:
     """Return the name if it is a valid session name. Raises SessionError."""
     is_fit = isinstance(name, str) and bool(name.strip()) and len(name) <= _MAX_NAME_CHARS
     if not is_fit or any(unicodedata.category(char) in _UNFIT for char in name):
@@ -106,7 +106,7 @@ def no_session(name: str) -> SessionError:
     return SessionError(f"No session is named {name!r}. Session.summaries(place) lists the sessions.")
 
 
-def taken(name: str) -> SessionError:
+def name_taken_error(name: str) -> SessionError:
     """Build the error for a name that is taken."""
     return SessionError(f"The session {name!r} already exists. Choose another name, or delete it first.")
 

@@ -104,7 +104,7 @@ def tokens_of(entry: Entry) -> int:
             for call in calls:
                 tokens += _CALL_TOKENS + tokens_in(f"{call.id}{call.name}{call.arguments}")
             for extra in filter(None, (entry.extra, *(call.extra for call in calls))):
-                tokens += _kept_tokens(extra)
+                tokens += _extra_tokens(extra)
         case ToolMessage(call_id, name, content):
             tokens = tokens_in(f"{call_id}{name}{content}")
             tokens += _content_tokens(entry.attachments)
@@ -145,12 +145,12 @@ def _file_tokens(file: File) -> float:
     return pages * _TOKENS_PER_PAGE
 
 
-def _kept_tokens(extra: Mapping[str, Any]) -> float:
+def _extra_tokens(extra: Mapping[str, Any]) -> float:
     """Estimate the tokens of provider data that is sent back."""
-    return sum(map(_kept_text_tokens, islice(_texts(extra), _MAX_LEAVES)))
+    return sum(map(_extra_text_tokens, islice(_texts(extra), _MAX_LEAVES)))
 
 
-def _kept_text_tokens(text: str) -> float:
+def _extra_text_tokens(text: str) -> float:
     if len(text) >= _MIN_CHARS_OF_DATA and text.startswith(_PICTURES):
         return _IMAGE_TOKENS[None]
     if len(text) >= _MIN_CHARS_OF_DATA and text.startswith(_PDFS):
@@ -160,15 +160,15 @@ def _kept_text_tokens(text: str) -> float:
 
 def _texts(value: Any) -> Iterable[str]:
     """Yield all texts inside a value, at any depth."""
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
+    pending = [value]
+    while pending:
+        each = pending.pop()
         if isinstance(each, str):
             yield each
         elif isinstance(each, Mapping):
-            waiting.extend(each.values())
+            pending.extend(each.values())
         elif isinstance(each, list | tuple):
-            waiting.extend(each)
+            pending.extend(each)
 
 
 class _EntryRef(weakref.ref[Entry]):
@@ -204,9 +204,9 @@ class Estimates:
     def of(self, entry: Entry) -> int:
         """Estimate the tokens of a message, an offered tool or the output schema."""
         known = self._known.get(id(entry))
-        return self._remembered(entry).tokens if known is None else known.tokens
+        return self._cached(entry).tokens if known is None else known.tokens
 
-    def _remembered(self, entry: Entry) -> _EntryRef:
+    def _cached(self, entry: Entry) -> _EntryRef:
         found = self._known.get(id(entry))
         if found is None:
             found = _EntryRef(entry, self._forget)
@@ -214,9 +214,9 @@ class Estimates:
             self._known[found.key] = found
         return found
 
-    def made(self, message: Message, way: Hashable, make: Callable[[], Message]) -> Message:
+    def cached_value(self, message: Message, way: Hashable, make: Callable[[], Message]) -> Message:
         """Return the result of `make` for a message, cached under `way`, since it is sent in many requests."""
-        known = self._remembered(message)
+        known = self._cached(message)
         derived = known.derived = {} if known.derived is None else known.derived
         if way not in derived:
             derived[way] = make()
@@ -239,9 +239,9 @@ class Estimates:
         output: OutputSchema | None = None,
     ) -> int:
         """Estimate the tokens of a request."""
-        return self._total_ordered(instruction, tuple(tools), output) + self._total_messages(list(messages))
+        return self._prefix_total(instruction, tuple(tools), output) + self._total_messages(list(messages))
 
-    def _total_ordered(self, instruction: str, tools: tuple[ToolSpec, ...], output: OutputSchema | None) -> int:
+    def _prefix_total(self, instruction: str, tools: tuple[ToolSpec, ...], output: OutputSchema | None) -> int:
         """The tokens of everything before the conversation; cached, since it seldom changes between requests."""
         known, offered, wanted, tokens = self._ordered
         if known != instruction or offered != tools or wanted != output:

@@ -194,10 +194,10 @@ class RunStory:
 
 def stories_of(entries: Iterable[SessionEntry]) -> list[RunStory]:
     """Build the stories of a session's runs, in the order in which they began."""
-    return stories(RecordedEvent(entry.run, entry.at, entry.event) for entry in entries)
+    return build_stories(RecordedEvent(entry.run, entry.at, entry.event) for entry in entries)
 
 
-def stories(entries: Iterable[Entry]) -> list[RunStory]:
+def build_stories(entries: Iterable[Entry]) -> list[RunStory]:
     """Build the stories of all runs, and of the requests outside of runs, in the order in which they began."""
     entries = list(entries)
     events = [entry for entry in entries if isinstance(entry, RecordedEvent)]
@@ -463,7 +463,7 @@ def _call(run: RunStory, story: CallStory) -> Iterator[str]:
     yield f"{_offset(run, story.began)}{_name(story.call.name)}  {seconds_text(story.seconds)}"
     named = plan_text(story.call) or parse_arguments(story.call.arguments)
     for name, value in named.items() if isinstance(named, dict) else [("", named)]:
-        yield from _shortened(f"          {_name(name)}: " if name else "          ", readable(value))
+        yield from _truncated_block(f"          {_name(name)}: " if name else "          ", readable(value))
     decision = story.judgment
     if decision is not None:
         yield from _block(
@@ -477,12 +477,12 @@ def _call(run: RunStory, story: CallStory) -> Iterator[str]:
 
 def _result(result: ToolResult) -> Iterator[str]:
     if result.error is not None:
-        yield from _shortened("        ✗ ", result.error)
+        yield from _truncated_block("        ✗ ", result.error)
         return
     content = content_of(result.content)
     for place, (name, value) in enumerate(content.items() if isinstance(content, dict) else [("", content)]):
         mark = " " if place else "→"
-        yield from _shortened(f"        {mark} {_name(name)}: " if name else f"        {mark} ", readable(value))
+        yield from _truncated_block(f"        {mark} {_name(name)}: " if name else f"        {mark} ", readable(value))
 
 
 def _offset(run: RunStory, at: float) -> str:
@@ -500,7 +500,7 @@ def _block(prefix: str, text: str) -> Iterator[str]:
         yield f"{' ' * len(prefix) if number else prefix}{escape_invisible(line)}".rstrip()
 
 
-def _shortened(prefix: str, text: str) -> Iterator[str]:
+def _truncated_block(prefix: str, text: str) -> Iterator[str]:
     """Render the input or output of a call as a block with a limited number and length of lines."""
     lines = split_lines(text)
     yield from _block(prefix, "\n".join(truncate(line, _MAX_LINE_CHARS) for line in lines[:_MAX_LINES]))

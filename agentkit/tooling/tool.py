@@ -31,8 +31,16 @@ from agentkit.safety.approval import NO_PREVIEW, CallPreview
 from agentkit.suggestions import check_unknown_arguments
 from agentkit.tooling import execution
 from agentkit.tooling import signature as reflection
-from agentkit.tooling.arguments import copied, shown
-from agentkit.tooling.results import BAD_ARGUMENTS, denial, error_message, fault, is_long, objection, returned
+from agentkit.tooling.arguments import copy_arguments, format_value
+from agentkit.tooling.results import (
+    BAD_ARGUMENTS,
+    denial,
+    denial_text,
+    error_message,
+    exception_result,
+    is_long,
+    success,
+)
 from agentkit.tooling.run_context import (
     CONTEXT,
     ConditionFunction,
@@ -81,7 +89,7 @@ def judgment(
                 Verdict.ASK, "no-run", f"The judge of {name} needs a run, and this call is not part of one."
             )
     try:
-        decision = decide(copied(arguments))
+        decision = decide(copy_arguments(arguments))
     except Exception as error:
         return Decision(Verdict.DENY, "judge-failed", f"The judge of {name} failed ({error_message(error)}).")
     if isinstance(decision, Decision):
@@ -382,7 +390,9 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
         try:
             checked = self.check(arguments)
         except BadArguments as error:
-            return {}, Decision(Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=shown(arguments)[:MAX_EVIDENCE_CHARS])
+            return {}, Decision(
+                Verdict.DENY, BAD_ARGUMENTS, str(error), evidence=format_value(arguments)[:MAX_EVIDENCE_CHARS]
+            )
         return checked, judgment(self._judge, self.name, self.level, checked, run)
 
     def invoke(
@@ -414,11 +424,11 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
         try:
             call = self._parameters.call(self.function, arguments)
             value = execution.call(
-                call, execution.shorter(self.timeout_seconds, timeout_seconds), is_async=self.is_async
+                call, execution.shortest(self.timeout_seconds, timeout_seconds), is_async=self.is_async
             )
-            return returned(self.name, value, self.max_chars, decision, time.perf_counter() - started, self.labels)
+            return success(self.name, value, self.max_chars, decision, time.perf_counter() - started, self.labels)
         except Exception as error:
-            return fault(self.name, error, decision, time.perf_counter() - started, self.labels)
+            return exception_result(self.name, error, decision, time.perf_counter() - started, self.labels)
 
     async def arun(
         self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None
@@ -431,14 +441,14 @@ class Tool(reflection.Portable, Generic[P, R, ContextType]):
             call = self._parameters.call(self._asynchronous or self.function, arguments)
             is_async = self.is_async or self._asynchronous is not None
             value = await execution.acall(
-                call, execution.shorter(self.timeout_seconds, timeout_seconds), is_async=is_async
+                call, execution.shortest(self.timeout_seconds, timeout_seconds), is_async=is_async
             )
             seconds = time.perf_counter() - started
-            telling = functools.partial(returned, self.name, value, self.max_chars, decision, seconds, self.labels)
+            telling = functools.partial(success, self.name, value, self.max_chars, decision, seconds, self.labels)
             # long values are rendered in a thread, to keep the event loop responsive
             return await execution.acall(telling, None) if is_long(value) else telling()
         except Exception as error:
-            return fault(self.name, error, decision, time.perf_counter() - started, self.labels)
+            return exception_result(self.name, error, decision, time.perf_counter() - started, self.labels)
 
     def check_context(self, value: Any) -> None:
         """Raise ConfigError if the tool cannot be used in a run with this `context=`."""
@@ -656,9 +666,9 @@ def _is_default(value: Any, default: Any) -> bool:
 def _denied(arguments: Mapping[str, Any], decision: Decision, when_denied: WhenDenied | None) -> Any:
     """Return the value of a denied direct call. Raises BadArguments, or Blocked without `when_denied`."""
     if decision.rule == BAD_ARGUMENTS:
-        raise BadArguments(objection(decision))
+        raise BadArguments(denial_text(decision))
     if when_denied is None:
-        raise Blocked(objection(decision))
+        raise Blocked(denial_text(decision))
     return when_denied(arguments, decision)
 
 

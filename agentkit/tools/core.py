@@ -14,7 +14,7 @@ from typing import Any
 from agentkit.decisions import Decision, SafetyLevel
 from agentkit.errors import ToolError
 from agentkit.text_encoding import split_lines
-from agentkit.tooling.results import objection
+from agentkit.tooling.results import denial_text
 from agentkit.tooling.tool import Tool, WhenDenied
 from agentkit.tooling.toolset import Toolset
 from agentkit.tools.calculator import MAX_CHARS, calculate
@@ -135,4 +135,4 @@ def _denial_result(
     names: Sequence[str], more: Mapping[str, Any], arguments: Mapping[str, Any], decision: Decision
 ) -> dict[str, Any]:
     named = {name: arguments[name] for name in names}
-    return {**named, "error": objection(decision), "status": "denied", "decision": decision.to_dict(), **more}
+    return {**named, "error": denial_text(decision), "status": "denied", "decision": decision.to_dict(), **more}

@@ -113,20 +113,12 @@ def append(path: Path, line: bytes) -> None:
     descriptor = _opened(path)
     try:
         with _locked(descriptor):
-            end = os.fstat(descriptor).st_size
-            try:
-                _write_whole(descriptor, line)
-            except OSError:
-                os.ftruncate(descriptor, end)
-                raise
+            written = os.write(descriptor, line)
+            if written < len(line):
+                os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
+                raise OSError(f"only {written} of {len(line)} bytes were written")
     finally:
         os.close(descriptor)
-
-
-def _write_whole(descriptor: int, line: bytes) -> None:
-    written = os.write(descriptor, line)
-    if written < len(line):
-        raise OSError(f"only {written} of {len(line)} bytes were written")
 
 
 def _opened(path: Path) -> int:

@@ -21,7 +21,7 @@ SPREAD = 4
 _WORD = re.compile(r"[^\W_]+")
 
 
-class SpellingVectors:
+class NGramVectors:
     """Vectors of character n-grams: three to five letters, weighted by TF-IDF, projected by a sparse random matrix.
 
     The matrix is derived from a hash, so that it is the same on every machine. Without training, these vectors only
@@ -56,7 +56,7 @@ class SpellingVectors:
 
 def embeddings(texts: Iterable[str]) -> Iterator[tuple[str, Embed]]:
     """The available embeddings, by name."""
-    yield "spellings", SpellingVectors(texts)
+    yield "n-grams", NGramVectors(texts)
     if util.find_spec("wordllama"):
         yield "wordllama", wordllama()
 

@@ -75,12 +75,12 @@ def project(folder: Path) -> Collection:
 def language(folder: Path) -> Collection:
     """The reference that comes with Python, with questions of beginners."""
     topics: Mapping[str, str] = import_module("pydoc_data.topics").topics
-    told: set[str] = set()
+    seen: set[str] = set()
     for name, text in sorted(topics.items(), key=lambda each: (-len(each[1]), each[0])):
         parts = [flat(part) for part in text.split("\n\n")[1:]]
-        if sum(len(part) for part in parts if part in told) <= _SAME * sum(map(len, parts)):
+        if sum(len(part) for part in parts if part in seen) <= _SAME * sum(map(len, parts)):
             (folder / f"{name}.md").write_text(text, "utf-8")
-            told.update(parts)
+            seen.update(parts)
     return Collection("Reference of Python", folder, written("language"))
 
 

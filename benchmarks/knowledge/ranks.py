@@ -32,11 +32,11 @@ Judged = list[tuple[str, set[int]]]
 """Questions with the numbers of their answering passages."""
 
 
-def tables(wishes: argparse.Namespace) -> Iterator[str]:
+def tables(options: argparse.Namespace) -> Iterator[str]:
     """Yield a table for each collection."""
     with tempfile.TemporaryDirectory() as name:
         for collection in collections(Path(name)):
-            yield from table(collection, Path(name), wishes.half)
+            yield from table(collection, Path(name), options.half)
 
 
 def table(collection: Collection, home: Path, half: str | None) -> Iterator[str]:
@@ -52,9 +52,9 @@ def table(collection: Collection, home: Path, half: str | None) -> Iterator[str]
         yield from ["", f"### {collection.title}", ""]
         yield (
             f"{len(asked)} questions on {len(passages)} passages, indexed in {seconds * 1_000 / len(passages):.2f} ms"
-            f" each; {len(judged) - len(asked)} more have no answer in these texts."
+            f" each; {len(judged) - len(asked)} others have no answer in these texts."
         )
-        yield from ["", "| way | MRR@10 | recall@5 | nDCG@10 | median ms |", "|---|---|---|---|---|"]
+        yield from ["", "| method | MRR@10 | recall@5 | nDCG@10 | median ms |", "|---|---|---|---|---|"]
         plain = PlainRanking({each.number: each.text for each in passages})
         yield row("plain BM25 over the same passages", lambda question: plain.search(question, SHOWN), asked)
         yield row("agentkit, words", numbers(words), asked)
@@ -67,7 +67,7 @@ def with_vectors(name: str, embed: Embed, place: Path, collection: Collection, a
     """The rankings of a collection by vectors, and by words and vectors."""
     with Knowledge(place, embed=embed) as both:
         both.add(collection.folder)
-        yield row(f"vectors alone ({name})", nearest(both, embed), asked)
+        yield row(f"vectors only ({name})", nearest(both, embed), asked)
         yield row(f"agentkit, words and vectors ({name})", numbers(both), asked)
 
 

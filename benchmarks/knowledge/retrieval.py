@@ -41,29 +41,29 @@ Span = tuple[str, int, int]
 Search = Callable[[str], Sequence[Span]]
 
 
-def tables(wishes: argparse.Namespace) -> Iterator[str]:
+def tables(options: argparse.Namespace) -> Iterator[str]:
     """Yield the table; `half` is the option of the command line."""
-    yield from ["### Finding passages", ""]
+    yield from ["### Retrieval", ""]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "documents"
         folder.mkdir()
         made = make(folder)
-        chosen = [each for each in made if wishes.half in (None, "held-out" if each.held_out else "development")]
+        chosen = [each for each in made if options.half in (None, "held-out" if each.held_out else "development")]
         documents = {path.name: path.read_text("utf-8") for path in sorted(folder.iterdir())}
         yield f"{len(chosen)} questions on {len(documents)} modules of Python {sys.version.split()[0]}."
         cuts = " | ".join(f"recall@{k} | precision@{k}" for k in CUTS)
-        yield from ["", f"| way | {cuts} | MRR | MRR of whole answers | recall in {ROOM} lines | median ms |"]
+        yield from ["", f"| method | {cuts} | MRR | MRR of whole answers | recall in {ROOM} lines | median ms |"]
         yield "|---" * (2 * len(CUTS) + 5) + "|"
         for way, search in ways(folder, documents, Path(name)):
             yield row(way, search, chosen)
-    yield from ranks.tables(wishes)
+    yield from ranks.tables(options)
 
 
 def ways(folder: Path, documents: dict[str, str], home: Path) -> Iterator[tuple[str, Search]]:
     """The search methods, baseline first."""
     windows = [window for name, text in documents.items() for window in windows_of(name, text)]
-    yield "grep: most different words of the question", grepping(windows)
-    yield "BM25 over windows, words as they are", ranking(windows)
+    yield "grep: most distinct words of the question", grepping(windows)
+    yield "BM25 over windows, without stemming", ranking(windows)
     with Knowledge(home / "words.db") as words:
         words.add(folder)
         yield "agentkit, words", lambda question: spans(words.search(question, SHOWN))
@@ -71,7 +71,7 @@ def ways(folder: Path, documents: dict[str, str], home: Path) -> Iterator[tuple[
         embed = wordllama()
         with Knowledge(home / "both.db", embed=embed) as both:
             both.add(folder)
-            yield "vectors alone (wordllama)", nearest(both, embed)
+            yield "vectors only (wordllama)", nearest(both, embed)
             yield "agentkit, words and vectors", lambda question: spans(both.search(question, SHOWN))
 
 

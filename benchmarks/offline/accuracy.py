@@ -30,7 +30,7 @@ Calls = list[tuple[str, dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one question: `verdict` is right, asked back, declined or wrong."""
+    """The outcome of one question: `verdict` is correct, unconfirmed, declined or wrong."""
 
     tools: str
     held_out: bool
@@ -42,12 +42,12 @@ class Outcome:
     note: str
 
 
-def tables(wishes: argparse.Namespace) -> Iterator[str]:
+def tables(options: argparse.Namespace) -> Iterator[str]:
     """Yield the table; `engine_alone`, `show` and `half` are options of the command line."""
-    ask = engine_alone() if wishes.engine_alone else offline_model()
-    outcomes = list(measure(ask, wishes.half))
+    ask = engine_alone() if options.engine_alone else offline_model()
+    outcomes = list(measure(ask, options.half))
     yield from ["### The offline model", ""]
-    yield from (outcome.note for outcome in outcomes if wishes.show and outcome.verdict != "right")
+    yield from (outcome.note for outcome in outcomes if options.show and outcome.verdict != "correct")
     yield from ["", *table(outcomes)]
 
 
@@ -71,13 +71,13 @@ def judged(question: Mapping[str, Any], name: str, tools: Sequence[ToolSpec], as
     wanted = [[each for each in options(call) if each["tool"] in names] for call in question["calls"]]
     served = [choices for choices in wanted if choices]
     begin = time.perf_counter()
-    calls, asked_back = ask(question["text"], tools)
+    calls, is_unconfirmed = ask(question["text"], tools)
     seconds = time.perf_counter() - begin
     allowed = [[each] for each in question.get("or", []) if each["tool"] in names]
     right = fits(served, calls) or (bool(calls) and any(fits([choices], calls) for choices in allowed))
     tool_names = sorted(tool for tool, _ in calls)
     right_tools = right or (len(calls) == len(served) and fits_tools(served, tool_names))
-    verdict = "right" if right else "wrong" if calls else "asked back" if asked_back else "declined"
+    verdict = "correct" if right else "wrong" if calls else "unconfirmed" if is_unconfirmed else "declined"
     note = f"{verdict}: [{name}, {question['kind']}] {question['text']!r} {calls}"
     return Outcome(
         name, question["half"] == "held-out", question["kind"], bool(served), verdict, right_tools, seconds, note
@@ -168,7 +168,7 @@ def engine_alone() -> Any:
 
 def table(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Yield the Markdown table."""
-    yield "| tools | questions | tool choice | arguments | nothing to call | asked back | wrong answers | median s |"
+    yield "| tools | questions | tool choice | arguments | no tool | unconfirmed | wrong answers | median s |"
     yield "|---|---|---|---|---|---|---|---|"
     for label, chosen in (("held-out", [each for each in outcomes if each.held_out]), ("both halves", outcomes)):
         for name in dict.fromkeys(outcome.tools for outcome in chosen):
@@ -183,9 +183,9 @@ def row(label: str, some: Sequence[Outcome]) -> str:
         label,
         len(some),
         share(each.right_tools for each in served),
-        share(each.verdict == "right" for each in served),
-        share(each.verdict == "right" for each in others),
-        share(each.verdict == "asked back" for each in some),
+        share(each.verdict == "correct" for each in served),
+        share(each.verdict == "correct" for each in others),
+        share(each.verdict == "unconfirmed" for each in some),
         f"**{sum(each.verdict == 'wrong' for each in some)}**",
         f"{statistics.median(each.seconds for each in some):.2f}",
     )

@@ -33,7 +33,7 @@ CATEGORIES = (
     "irrelevance",
     "live_irrelevance",
 )
-VERDICTS = ("right", "asked rightly", "asked back", "declined", "wrong")
+VERDICTS = ("correct", "correct if confirmed", "unconfirmed", "declined", "wrong")
 Calls = list[tuple[str, dict[str, Any]]]
 
 
@@ -41,26 +41,28 @@ def main() -> None:
     """Print a Markdown table, and with `--show` every question that was not answered correctly."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.offline.leaderboard", description=__doc__)
     parser.add_argument("--half", choices=("development", "held-out"), default="held-out")
-    parser.add_argument("--sample", type=int, default=60, help="questions of each category")
+    parser.add_argument("--sample", type=int, default=60, help="number of questions per category")
     parser.add_argument("--categories", nargs="+", choices=CATEGORIES, default=CATEGORIES, metavar="NAME")
-    parser.add_argument("--folder", type=Path, help="where BFCL_v4_*.json are, if bfcl-eval is not installed")
-    parser.add_argument("--show", action="store_true", help="also every question that was not answered rightly")
-    wishes = parser.parse_args()
-    folder = wishes.folder or installed_folder()
+    parser.add_argument("--folder", type=Path, help="folder of BFCL_v4_*.json, if bfcl-eval is not installed")
+    parser.add_argument("--show", action="store_true", help="also print every question without a correct answer")
+    options = parser.parse_args()
+    folder = options.folder or installed_folder()
     if folder is None or not (folder / "BFCL_v4_simple_python.json").is_file():
-        parser.error("the questions are not here: pip install --no-deps bfcl-eval, or give their --folder")
+        parser.error("the questions are missing: pip install --no-deps bfcl-eval, or pass their --folder")
     model = OfflineModel()
-    print(f"{wishes.sample} questions of each category, {wishes.half} half, seed {SEED}\n")
+    print(f"{options.sample} questions per category, {options.half} half, seed {SEED}\n")
     print(f"| category | questions | {' | '.join(VERDICTS)} | seconds |\n|{'---|' * (len(VERDICTS) + 3)}")
-    for category in wishes.categories:
-        questions = sampled(folder, category, wishes.half, wishes.sample)
+    for category in options.categories:
+        questions = sampled(folder, category, options.half, options.sample)
         begin = time.perf_counter()
         judged = [(question, *asked(model, question)) for question in questions]
         seconds = (time.perf_counter() - begin) / max(len(judged), 1)
         counts = Counter(verdict for _, verdict, _ in judged)
         cells = (category, len(judged), *(counts[verdict] for verdict in VERDICTS), f"{seconds:.2f}")
-        notes = [f"{verdict}: {question['text']!r} {note}" for question, verdict, note in judged if verdict != "right"]
-        print("\n".join([f"| {' | '.join(map(str, cells))} |", *(notes if wishes.show else ())]), flush=True)
+        notes = [
+            f"{verdict}: {question['text']!r} {note}" for question, verdict, note in judged if verdict != "correct"
+        ]
+        print("\n".join([f"| {' | '.join(map(str, cells))} |", *(notes if options.show else ())]), flush=True)
 
 
 def installed_folder() -> Path | None:
@@ -137,11 +139,11 @@ def asked(model: OfflineModel, question: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 def verdict(wanted: Calls, calls: Calls, suggested: Calls) -> str:
-    """Judge the calls, or the suggested calls. `asked rightly` would be correct after a plain "yes"."""
+    """Judge the calls, or the suggested calls. `correct if confirmed` would be correct after a plain "yes"."""
     if calls or not wanted:
         is_right = fits(wanted, calls)
-        return "right" if is_right and not suggested else "asked back" if is_right else "wrong"
-    return ("asked rightly" if fits(wanted, suggested) else "asked back") if suggested else "declined"
+        return "correct" if is_right and not suggested else "unconfirmed" if is_right else "wrong"
+    return ("correct if confirmed" if fits(wanted, suggested) else "unconfirmed") if suggested else "declined"
 
 
 def fits(wanted: Calls, calls: Calls) -> bool:

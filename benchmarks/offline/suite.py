@@ -37,7 +37,7 @@ def cases() -> Iterator[Case]:
     names = {tool.name for tool in core_tools}
     for line in QUESTIONS.read_text("utf-8").splitlines():
         question = json.loads(line)
-        wanted = [each["tool"] for wish in question["calls"] for each in wish.get("any", [wish])]
+        wanted = [each["tool"] for expected in question["calls"] for each in expected.get("any", [expected])]
         is_plain = len(wanted) == len(question["calls"]) and "or" not in question and "|" not in "".join(wanted)
         if question["half"] == "held-out" and question.get("tools") != "other" and is_plain:
             calls = [tool for tool in wanted if tool in names]

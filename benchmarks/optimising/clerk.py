@@ -43,12 +43,12 @@ def tables() -> Iterator[str]:
     yield from ["### Rules that are recovered", ""]
     yield "| search | proposer | runs that found all six rules | held-out score, mean | answers to training cases |"
     yield "|---|---|---|---|---|"
-    yield row("agentkit", "reads the failures", [told(improved(seed)) for seed in SEEDS])
+    yield row("agentkit", "reads the failures", [instruction_of(improved(seed)) for seed in SEEDS])
     if util.find_spec("gepa"):
         peer = import_module("benchmarks.optimising.gepa_peer")
         train = halves_of(suite(), 0.5)[TRAIN].cases
         yield row("GEPA", "reads the failures", [peer.found(seed, train, MOST_ANSWERS) for seed in SEEDS])
-    yield row("agentkit", "at random", [told(improved(seed, reads=False)) for seed in SEEDS])
+    yield row("agentkit", "at random", [instruction_of(improved(seed, reads=False)) for seed in SEEDS])
 
 
 def row(search: str, proposer: str, found: Sequence[tuple[str, int]]) -> str:
@@ -66,7 +66,7 @@ def score_of(text: str) -> float:
     return fmean(noted(case, SimpleNamespace(output=answer)).value for case, answer in zip(cases, answers, strict=True))
 
 
-def told(found: Improvement[str]) -> tuple[str, int]:
+def instruction_of(found: Improvement[str]) -> tuple[str, int]:
     """The best instruction, and the number of the clerk's answers to training cases."""
     llm: Any = found.agent.llm
     held = {case.text for case in halves_of(suite(), 0.5)[HELD_OUT].cases}

@@ -44,8 +44,10 @@ def propose(candidate: Mapping[str, str], shown: Mapping[str, Any], parts: Seque
     """Propose a text with the reader, or the same text if the reader has no proposal."""
     cases = "\n\n".join("\n".join(f"{name}: {text}" for name, text in each.items()) for each in shown[PART])
     asked = f"<text>\n{candidate[PART]}\n</text>\n\n{cases}"
-    said = clerk.reader(Request([UserMessage(asked)]))
-    text = said.split("<new_text>\n", 1)[-1].split("\n</new_text>", 1)[0] if "<new_text>" in said else candidate[PART]
+    answer = clerk.reader(Request([UserMessage(asked)]))
+    text = (
+        answer.split("<new_text>\n", 1)[-1].split("\n</new_text>", 1)[0] if "<new_text>" in answer else candidate[PART]
+    )
     return dict.fromkeys(parts, text)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from benchmarks.optimising import clerk, routing
 
 
-def tables(_wishes: argparse.Namespace) -> Iterator[str]:
+def tables(_options: argparse.Namespace) -> Iterator[str]:
     """Yield the tables."""
     yield from clerk.tables()
     yield ""

@@ -25,7 +25,7 @@ USUAL = ("runs", "sessions", "sandbox", "tracing")
 """The tables that are measured by default; the offline model takes minutes, the soak test longer."""
 
 
-def tables(name: str, wishes: argparse.Namespace) -> Iterable[str]:
+def tables(name: str, options: argparse.Namespace) -> Iterable[str]:
     """The lines of the tables with one name."""
-    lines: Iterable[str] = import_module(TABLES[name]).tables(wishes)
+    lines: Iterable[str] = import_module(TABLES[name]).tables(options)
     return lines

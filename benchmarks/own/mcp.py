@@ -22,14 +22,14 @@ WORDS = (sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC")
 TOOL, ARGUMENTS = "get_current_time", {"timezone": "Asia/Ho_Chi_Minh"}
 
 
-def tables(wishes: argparse.Namespace) -> Iterator[str]:
+def tables(options: argparse.Namespace) -> Iterator[str]:
     """Yield the table of call times."""
-    rounds = 3 if wishes.quick else ROUNDS
+    rounds = 3 if options.quick else ROUNDS
     with MCPServer(WORDS, "time", level=SafetyLevel.SAFE) as server:
         bare, ours = asyncio.run(_measured(server, rounds))
-    yield from ["### A tool of an MCP server", "", "| client | a call, median | least | ratio of the least |"]
+    yield from ["### MCP tool calls", "", "| client | a call, median | minimum | ratio of minimums |"]
     yield "|---|---|---|---|"
-    for name, times in (("the mcp package's `Client`", bare), ("agentkit, awaited", ours)):
+    for name, times in (("`Client` of the mcp package", bare), ("agentkit, async", ours)):
         yield f"| {name} | {both(times)} | {min(times) / min(bare):.2f} |"
 
 
@@ -43,11 +43,11 @@ async def _measured(server: MCPServer, rounds: int) -> tuple[list[float], list[f
     async with Client(stdio_client(StdioServerParameters(command=WORDS[0], args=[*WORDS[1:]]))) as client:
         for _ in range(rounds):
             begin = time.perf_counter()
-            said = await client.call_tool(TOOL, ARGUMENTS)
+            text = await client.call_tool(TOOL, ARGUMENTS)
             between = time.perf_counter()
             result = await tool.ainvoke(ARGUMENTS)
             bare.append(between - begin)
             ours.append(time.perf_counter() - between)
-            if said.is_error or result.error is not None:
-                raise RuntimeError(f"The server failed: {result.error or said}")
+            if text.is_error or result.error is not None:
+                raise RuntimeError(f"The server failed: {result.error or text}")
     return bare, ours

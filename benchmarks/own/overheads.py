@@ -80,6 +80,7 @@ def overheads(server: Server, folder: Path, stack: ExitStack) -> list[Overhead]:
     stack.callback(llm.close)
     tool = Tool(lookup)
     runner = stack.enter_context(asyncio.Runner())
+    lines, console, spans = JSONLines(folder / "trace.jsonl"), Console(io.StringIO()), OpenTelemetry()
     store, numbers = store_at(folder / "sessions.db"), iter(range(1_000_000))
 
     def agent(**options: Any) -> Agent[Any]:
@@ -115,9 +116,9 @@ def overheads(server: Server, folder: Path, stack: ExitStack) -> list[Overhead]:
         ),
         Overhead("a SQLite session, opened each time", opened, must="1.5"),
         Overhead("a recording", recorded, must="1.15"),
-        Overhead("JSON lines", lambda: plain(listeners=[JSONLines(folder / "trace.jsonl")]), must="1.15"),
-        Overhead("lines at the console", lambda: plain(listeners=[Console(io.StringIO())]), must="1.15"),
-        Overhead("OpenTelemetry without an SDK", lambda: plain(listeners=[OpenTelemetry()])),
+        Overhead("JSON lines", lambda: plain(listeners=[lines]), must="1.15"),
+        Overhead("lines at the console", lambda: plain(listeners=[console]), must="1.15"),
+        Overhead("OpenTelemetry without an SDK", lambda: plain(listeners=[spans])),
         Overhead("an agent without `llm=`, by the environment", by_environment, must="1.2"),
         Overhead("a new LLM, with a new connection", new_llm),
         Overhead("`arun` in a running event loop", lambda: runner.run(awaited()), must="1.2"),

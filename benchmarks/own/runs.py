@@ -34,7 +34,7 @@ def tables(_: argparse.Namespace) -> Iterator[str]:
 
 def alone() -> Iterator[str]:
     """Yield the table of a run without tools."""
-    yield "| what | median | least |"
+    yield "| operation | median | minimum |"
     yield "|---|---|---|"
     agent = Agent("x", [], llm=ScriptedLLM("hi", repeat=True))
     yield f"| a run without tools | {both(repeated(lambda: agent.run('go'), RUNS, agent.reset))} |"
@@ -42,7 +42,7 @@ def alone() -> Iterator[str]:
 
 def iterations() -> Iterator[str]:
     """Yield the table of iterations with a tool call, by the length of the run."""
-    yield "| a run of | an iteration, median | least | ratio to the shortest run |"
+    yield "| length of the run | an iteration, median | minimum | ratio to the shortest run |"
     yield "|---|---|---|---|"
     times: dict[int, list[float]] = {length: [] for length in LENGTHS}
     for _ in range(LONG_RUNS):
@@ -55,13 +55,13 @@ def iterations() -> Iterator[str]:
 
 def recordings() -> Iterator[str]:
     """Yield the table of the additional time of a recording."""
-    yield "| the model | an iteration, median | least | more with a recording, median | least | ratio of medians |"
+    yield "| model | an iteration, median | minimum | difference recorded, median | minimum | ratio of medians |"
     yield "|---|---|---|---|---|---|"
     with tempfile.TemporaryDirectory() as folder:
         models = (
             ("a script", seconds_scripted),
-            ("a server here", seconds_served),
-            ("a server here that takes 20 ms", partial(seconds_served, before_seconds=0.02)),
+            ("a local server", seconds_served),
+            ("a local server that takes 20 ms", partial(seconds_served, before_seconds=0.02)),
         )
         for name, seconds in models:
             without, recorded = [], []
@@ -80,7 +80,7 @@ def seconds_scripted(path: Path | None) -> float:
 
 def seconds_served(path: Path | None, before_seconds: float = 0.0) -> float:
     """The time of a run with a model on a local server that answers after a delay."""
-    replies = [slow(reply, before_seconds=before_seconds) for reply in said(RECORDED_ITERATIONS)]
+    replies = [slow(reply, before_seconds=before_seconds) for reply in lines_of_run(RECORDED_ITERATIONS)]
     with FakeServer(*replies) as server, closing(client_of(server)) as llm:
         return seconds_of_run(llm, path)
 
@@ -106,9 +106,9 @@ def seconds_of_run(llm: LLM, path: Path | None = None) -> float:
 
 def scripted(length: int) -> ScriptedLLM:
     """A model that calls a tool `calls` times, and then answers."""
-    return ScriptedLLM(*said(length))
+    return ScriptedLLM(*lines_of_run(length))
 
 
-def said(length: int) -> list[Any]:
+def lines_of_run(length: int) -> list[Any]:
     """The lines of this model."""
     return [*(call("double", number=number) for number in range(length)), "Done."]

@@ -24,8 +24,8 @@ _COLD = """
 import time
 from agentkit import python_tool
 begin = time.perf_counter()
-told = python_tool(code="print(6 * 7)")
-print(time.perf_counter() - begin if told.get("output") == "42\\n" else told)
+result = python_tool(code="print(6 * 7)")
+print(time.perf_counter() - begin if result.get("output") == "42\\n" else result)
 """
 _COMMANDS = (
     "ls -la src",
@@ -39,10 +39,10 @@ _COMMANDS = (
 )
 
 
-def tables(wishes: argparse.Namespace) -> Iterator[str]:
+def tables(options: argparse.Namespace) -> Iterator[str]:
     """Yield the table; the variants alternate."""
-    rounds = 3 if wishes.quick else _ROUNDS
-    yield from ["### Code, commands and pages", "", "| what | median | least |", "|---|---|---|"]
+    rounds = 3 if options.quick else _ROUNDS
+    yield from ["### Code, commands and pages", "", "| operation | median | minimum |", "|---|---|---|"]
     yield from code(rounds)
     yield from commands(rounds)
     yield from pages(rounds)
@@ -53,14 +53,14 @@ def code(rounds: int) -> Iterator[str]:
 
     A worker is prepared between calls; a call that follows immediately waits for it.
     """
-    yield f"| bare `python -I -S -c pass` | {both(repeated(lambda: ended('-I', '-S', '-c', 'pass'), rounds))} |"
+    yield f"| plain `python -I -S -c pass` | {both(repeated(lambda: ended('-I', '-S', '-c', 'pass'), rounds))} |"
     cold = [float(ended("-c", _COLD)) for _ in range(min(rounds, _COLD_ROUNDS))]
-    yield f"| `run_python`, the first of a process | {both(cold)} |"
+    yield f"| `run_python`, first call of a process | {both(cold)} |"
     right(python_tool(code="print(6 * 7)"), "42")
     run = partial(python_tool, code="print(6 * 7)")
-    yield f"| `run_python`, one right after the other | {both(repeated(run, rounds))} |"
+    yield f"| `run_python`, consecutive calls | {both(repeated(run, rounds))} |"
     apart = repeated(run, rounds, before=partial(time.sleep, _THINKING_SECONDS))
-    yield f"| `run_python`, as far apart as a quick model's calls | {both(apart)} |"
+    yield f"| `run_python`, calls with a pause for a fast model | {both(apart)} |"
 
 
 def commands(rounds: int) -> Iterator[str]:
@@ -70,7 +70,7 @@ def commands(rounds: int) -> Iterator[str]:
         shell = shell_tool_in(Workspace(folder))
         right(shell(command="echo 42"), "42")
         bare, ours = in_turns(lambda: ended("-c", "true", program=bash), lambda: shell(command="true"), rounds)
-        yield f"| bare `bash -c true` | {both(bare)} |"
+        yield f"| plain `bash -c true` | {both(bare)} |"
         yield f"| `run_shell` | {both(ours)} |"
         calls: list[Mapping[str, Any]] = [{"command": command} for command in _COMMANDS]
         times = sorted(time for call in calls for time in repeated(partial(shell.judge, call), 5 * rounds))
@@ -96,14 +96,14 @@ def pages(rounds: int) -> Iterator[str]:
             return read
 
         alone, ours = in_turns(bare, lambda: fetch(url=f"http://{place}/page"), rounds)
-        yield f"| a page over `http.client` | {both(alone)} |"
+        yield f"| a page with `http.client` | {both(alone)} |"
         yield f"| `fetch_url`, as Markdown | {both(ours)} |"
 
 
-def right(told: Mapping[str, Any], wanted: str) -> None:
+def right(result: Mapping[str, Any], wanted: str) -> None:
     """Raise RuntimeError if a tool did not return the expected result."""
-    if wanted not in str(told):
-        raise RuntimeError(f"The tool did not do its work: {str(told)[:500]}")
+    if wanted not in str(result):
+        raise RuntimeError(f"The tool did not do its work: {str(result)[:500]}")
 
 
 def in_turns(one: Callable[[], object], other: Callable[[], object], rounds: int) -> tuple[list[float], list[float]]:
@@ -115,6 +115,6 @@ def in_turns(one: Callable[[], object], other: Callable[[], object], rounds: int
 def ended(*arguments: str, program: str | Path = sys.executable) -> bytes:
     """Run a program, and return its output."""
     process = Process([program, *arguments], cores()[1] | cores()[0])
-    said = process.read()
+    output = process.read()
     process.wait()
-    return said
+    return output

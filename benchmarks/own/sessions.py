@@ -37,19 +37,19 @@ ANSWER = ResponseReceived(
 )
 
 
-def tables(wishes: argparse.Namespace) -> Iterator[str]:
+def tables(options: argparse.Namespace) -> Iterator[str]:
     """Yield the tables; `postgres` is the URL of a database to measure as well, which keeps two new sessions."""
     yield from ["### Sessions", ""]
     with tempfile.TemporaryDirectory() as folder:
         places: dict[str, Place] = {"memory": ":memory:", "SQLite": Path(folder) / "sessions.db"}
-        if wishes.postgres:
-            places["PostgreSQL"] = wishes.postgres
+        if options.postgres:
+            places["PostgreSQL"] = options.postgres
         yield from [*runs({"none": None, **places}), "", *costs(places), "", *contention(Path(folder) / "shared.db")]
 
 
 def runs(places: dict[str, Place]) -> Iterator[str]:
     """Yield the table of the time per message of an agent's run. The variants alternate."""
-    yield "| store of an agent's session | a message | more than without | ratio |"
+    yield "| store of an agent's session | time per message | difference | ratio |"
     yield "|---|---|---|---|"
     stores = {name: None if place is None else store_at(place) for name, place in places.items()}
     times: dict[tuple[str, int], list[float]] = {(name, count): [] for name in stores for count in (0, 1_000)}
@@ -66,8 +66,8 @@ def talked(store: SessionStore | None, count: int) -> Session:
     """A new session with `size` messages, which were read."""
     session = Session(f"{count} messages, {time.time_ns()}", store)
     for _ in range(count // 100):
-        said = [(UserMessage(f"What is {number}?"), AssistantMessage(f"It is {number}.")) for number in range(50)]
-        session.append([message for pair in said for message in pair])
+        turns = [(UserMessage(f"What is {number}?"), AssistantMessage(f"It is {number}.")) for number in range(50)]
+        session.append([message for pair in turns for message in pair])
     _ = session.messages
     return session
 
@@ -86,7 +86,7 @@ def run_seconds(session: Session) -> float:
 
 def costs(places: dict[str, Place]) -> Iterator[str]:
     """Yield the table of single operations."""
-    yield "| store, messages | store an event | start a run | read what is new | open and read all |"
+    yield "| store, messages | store an event | start a run | read new events | open and read all |"
     yield "|---|---|---|---|---|"
     for name, place in places.items():
         for count in (100, 10_000):
@@ -140,7 +140,7 @@ def contention(path: Path) -> Iterator[str]:
         yield f"| threads, one store | {microseconds((time.perf_counter() - begin) / APPENDS / WRITERS)} |"
         begin = time.perf_counter()
         list(pool.map(append_often, [path] * WRITERS))
-        yield f"| threads, a store each | {microseconds((time.perf_counter() - begin) / APPENDS / WRITERS)} |"
+        yield f"| threads, separate stores | {microseconds((time.perf_counter() - begin) / APPENDS / WRITERS)} |"
     with ProcessPoolExecutor(WRITERS, get_context("spawn")) as processes:
         list(processes.map(append_often, [path] * WRITERS))  # the processes have started
         begin = time.perf_counter()

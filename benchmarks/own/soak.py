@@ -19,25 +19,25 @@ _MIX = (
 """The repeated work of a worker: the task, the script, and the runs per repetition."""
 
 
-def tables(wishes: argparse.Namespace) -> Iterator[str]:
+def tables(options: argparse.Namespace) -> Iterator[str]:
     """Yield the table of memory after a number of runs: sync, 20 in parallel, and streamed."""
     yield from ["### The soak", "", "| runs | memory | open files | threads |", "|---|---|---|---|"]
     agentkit = next(library for library in LIBRARIES if library.kind == "own")
     a_sample = sum(int(str(task["times"])) * runs for task, _, runs in _MIX)
-    samples = 1 if wishes.quick else _RUNS_OF_AN_HOUR // a_sample
+    samples = 1 if options.quick else _RUNS_OF_AN_HOUR // a_sample
     kept: list[int] = []
     with Server() as server:
         worker = Worker(Path(sys.executable), agentkit.adapter, cores()[1], server.variables)
         for number in range(samples):
             for task, script, _ in _MIX:
-                told = worker.do({**task, "url": server.url(script)})
-                if "error" in told:
-                    yield f"| failed: {told['error']} | | | |"
+                result = worker.do({**task, "url": server.url(script)})
+                if "error" in result:
+                    yield f"| failed: {result['error']} | | | |"
                     return
-            kept.append(told["resident"])
+            kept.append(result["resident"])
             if number in {0, samples - 1} or number % 4 == 3:
                 runs = (number + 1) * a_sample
-                yield f"| {runs:,} | {kept[-1] / 1e6:.1f} MB | {told['descriptors']} | {told['threads']} |"
+                yield f"| {runs:,} | {kept[-1] / 1e6:.1f} MB | {result['descriptors']} | {result['threads']} |"
         worker.close()
     if samples > 1:
         yield ""

@@ -32,10 +32,10 @@ def tables(_: argparse.Namespace) -> Iterator[str]:
     yield from ["### Tracing", ""]
     with tempfile.TemporaryDirectory() as folder:
         kinds = kinds_in(Path(folder))
-        for name, seconds in (("a script", seconds_scripted), ("a server here", seconds_served)):
+        for name, seconds in (("a script", seconds_scripted), ("a local server", seconds_served)):
             yield f"The model is {name}:"
             yield ""
-            yield "| who listens | an iteration, median | least | more than nobody, least | ratio of the least |"
+            yield "| listener | an iteration, median | minimum | difference to none, minimum | ratio of minimums |"
             yield "|---|---|---|---|---|"
             yield from rows(kinds, seconds)
             yield ""
@@ -47,18 +47,18 @@ def rows(kinds: Kinds, seconds: Callable[[list[Any]], float]) -> Iterator[str]:
     for _ in range(RUNS):
         for kind, taken in times.items():
             taken.append(seconds(kinds[kind]()) / ITERATIONS)
-    least = min(times["nobody"])
+    least = min(times["none"])
     for kind, taken in times.items():
-        more = "" if kind == "nobody" else microseconds(min(taken) - least)
+        more = "" if kind == "none" else microseconds(min(taken) - least)
         yield f"| {kind} | {both(taken)} | {more} | {min(taken) / least:.2f} |"
 
 
 def kinds_in(folder: Path) -> Kinds:
     """The measured listeners: factories for the listeners of one agent."""
     kinds = {
-        "nobody": list,
-        "a function that does nothing": lambda: [_ignore],
-        "lines for a person": lambda: [Console((folder / "lines").open("a", encoding="utf-8"))],
+        "none": list,
+        "an empty function": lambda: [_ignore],
+        "console": lambda: [Console((folder / "lines").open("a", encoding="utf-8"))],
         "JSON lines": lambda: [JSONLines(folder / "trace.jsonl")],
         "JSON lines with content": lambda: [JSONLines(folder / "trace.jsonl", content=True)],
         "OpenTelemetry without an SDK": lambda: [OpenTelemetry()],

@@ -59,21 +59,21 @@ _RESPONSES_USAGE = {
 }
 
 
-class Wish(NamedTuple):
+class ResponseFormat(NamedTuple):
     """The requested format of an answer."""
 
     is_responses: bool
     is_streamed: bool
-    wants_usage: bool
+    includes_usage: bool
 
 
 @cache
-def answer(script: Script, turn: int, wish: Wish) -> bytes:
+def answer(script: Script, turn: int, format_: ResponseFormat) -> bytes:
     """Head and body of the answer after a number of turns; cached."""
-    if not wish.is_streamed:
-        make = _response if wish.is_responses else _completion
+    if not format_.is_streamed:
+        make = _response if format_.is_responses else _completion
         return whole(json.dumps(make(script, turn), indent=2).encode())
-    frames = _response_frames(script, turn) if wish.is_responses else _completion_frames(script, turn, wish)
+    frames = _response_frames(script, turn) if format_.is_responses else _completion_frames(script, turn, format_)
     head = _head("200 OK", "Transfer-Encoding: chunked\r\nContent-Type: text/event-stream; charset=utf-8\r\n")
     return head + b"".join(b"%x\r\n%b\r\n" % (len(frame), frame) for frame in frames) + b"0\r\n\r\n"
 
@@ -132,9 +132,9 @@ def _completion(script: Script, turn: int) -> dict[str, Any]:
     }
 
 
-def _completion_frames(script: Script, turn: int, wish: Wish) -> Iterator[bytes]:
+def _completion_frames(script: Script, turn: int, format_: ResponseFormat) -> Iterator[bytes]:
     shared = _chat_envelope("chat.completion.chunk", turn)
-    usage = {"usage": None} if wish.wants_usage else {}
+    usage = {"usage": None} if format_.includes_usage else {}
 
     def frame(delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
@@ -149,7 +149,7 @@ def _completion_frames(script: Script, turn: int, wish: Wish) -> Iterator[bytes]
     if not calls:
         yield from (frame({"content": piece}) for piece in _pieces(script))
     yield frame({}, "tool_calls" if calls else "stop")
-    if wish.wants_usage:
+    if format_.includes_usage:
         yield _frame({**shared, "choices": [], "usage": _CHAT_USAGE})
     yield b"data: [DONE]\n\n"
 

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from contextlib import suppress
 
-from benchmarks.server.answers import Wish, answer, failure, page, whole
+from benchmarks.server.answers import ResponseFormat, answer, failure, page, whole
 from benchmarks.server.script import Script, WrongResultError, script_in, turn_of
 
 _LENGTH = re.compile(rb"(?i)\r\ncontent-length:\s*(\d+)")
@@ -51,11 +51,11 @@ class Tally:
         """Record the reason of a refused request."""
         self._refusals.append(why)
 
-    def told(self) -> bytes:
+    def dump(self) -> bytes:
         """Return all counts as JSON, and reset them."""
-        told = {**self._counts, "most_messages": self._most_messages, "refusals": self._refusals[:5]}
+        counts = {**self._counts, "most_messages": self._most_messages, "refusals": self._refusals[:5]}
         self._counts, self._refusals, self._most_messages = Counter(), [], 0
-        return json.dumps(told).encode()
+        return json.dumps(counts).encode()
 
 
 class Connection(asyncio.Protocol):
@@ -97,7 +97,7 @@ class Connection(asyncio.Protocol):
     def _serve(self, head: bytes, body: bytes) -> None:
         path = head.split(b" ", 2)[1].decode()
         if path == "/tally":
-            self._write(whole(self._tally.told()))
+            self._write(whole(self._tally.dump()))
             return
         if path == "/page":
             self._write(page())
@@ -115,26 +115,26 @@ class Connection(asyncio.Protocol):
         self._tally.weigh(body)
         if script.weigh:
             self._tally.compare(body, is_first=turn == 0)
-        self._say(script, answer(script, turn, _wish(path, body)))
+        self._respond(script, answer(script, turn, _response_format(path, body)))
 
-    def _say(self, script: Script, said: bytes) -> None:
+    def _respond(self, script: Script, response: bytes) -> None:
         if script.delay:
-            asyncio.get_running_loop().call_later(script.delay / 1_000, self._write, said)
+            asyncio.get_running_loop().call_later(script.delay / 1_000, self._write, response)
         else:
-            self._write(said)
+            self._write(response)
 
-    def _write(self, said: bytes) -> None:
+    def _write(self, response: bytes) -> None:
         if self._transport is not None:
             with suppress(OSError):
-                self._transport.write(said)
+                self._transport.write(response)
 
 
 def _compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _wish(path: str, body: bytes) -> Wish:
-    return Wish(
+def _response_format(path: str, body: bytes) -> ResponseFormat:
+    return ResponseFormat(
         path.partition("?")[0].endswith("/responses"),
         _STREAMED.search(body) is not None,
         _WANTS_USAGE.search(body) is not None,

@@ -42,14 +42,14 @@ def serve(name: str) -> None:
 def answer_line(bench: Bench, task: Task, lines: TextIO) -> None:
     """Run one task and return its result; a failure is also returned."""
     try:
-        told = bench.do(task)
+        result = bench.do(task)
     except MissingError as error:
-        told = {"missing": str(error)}
+        result = {"missing": str(error)}
     except BaseException as error:  # any exception of the library is returned, and the next task can still succeed
         if isinstance(error, KeyboardInterrupt):
             raise
-        told = {"error": f"{type(error).__name__}: {error}"[:500]}
-    lines.write(json.dumps(told, default=str) + "\n")
+        result = {"error": f"{type(error).__name__}: {error}"[:500]}
+    lines.write(json.dumps(result, default=str) + "\n")
 
 
 class Bench:
@@ -146,8 +146,8 @@ class Bench:
     def schema(self, _: str) -> Work:
         """Create the schema of a new function."""
         describe = self.ability("schema")
-        told = str(describe(workload.realistic()))
-        if missing := [name for name in workload.PARAMETERS if name not in told]:
+        result = str(describe(workload.realistic()))
+        if missing := [name for name in workload.PARAMETERS if name not in result]:
             raise ValueError(f"The schema lacks {', '.join(missing)}")
         return lambda: describe(workload.realistic())
 
@@ -184,8 +184,8 @@ class Bench:
     def direct(self, _: str) -> Work:
         """Call a tool directly."""
         call: Work = self.ability("direct")()
-        if "17" not in (told := str(call())):
-            raise ValueError(f"The tool told nothing of 17 characters but {told}")
+        if "17" not in (result := str(call())):
+            raise ValueError(f"The tool did not return 17 characters but {result}")
         return call
 
 

@@ -31,7 +31,7 @@ from agentkit.testing import ScriptedLLM, call
 from agentkit.tooling.tool import Tool
 
 WISHES = (("note", "slow_note", "look"), ("note",), ("slow_note", "look", "slow_note", "note"))
-"""The tools that each response of the model wishes for; after these, it answers."""
+"""The tools that each response of the model calls; after these, it answers."""
 
 
 class MortalStore(SQLiteSessionStore):

@@ -136,7 +136,7 @@ def test_unreadable_file_is_rejected_before_sending(prompt, said, tmp_path, monk
 RETURNED = {
     "a recording": (TALK, "[file 1: talk.wav, audio/wav, 33 bytes]"),
     "a dictionary": ({"n": 1, "talk": TALK}, '{"n": 1, "talk": "[file 1: talk.wav, audio/wav, 33 bytes]"}'),
-    "beside a picture": ([PNG, TALK], '["[image 1: image/png, 9 bytes]", "[file 1: talk.wav, audio/wav, 33 bytes]"]'),
+    "next to an image": ([PNG, TALK], '["[image 1: image/png, 9 bytes]", "[file 1: talk.wav, audio/wav, 33 bytes]"]'),
     "another type": (File("data:application/zip;base64,UEsDBA==", "a.zip"), "[a.zip, application/zip, 6 bytes: not"),
     "an address with a secret": (
         File("https://example.com/a.pdf?sig=sk-abcdefghij0123456789abcdefghij"),

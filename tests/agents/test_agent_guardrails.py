@@ -401,7 +401,7 @@ def test_refusal_cancels_a_concurrent_request(way, drive):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_stream_is_held_back_until_the_prompt_has_passed(way, drive):
+def test_stream_is_buffered_until_the_prompt_has_passed(way, drive):
     """Text that arrives before a guardrail has passed is emitted after it has passed, as is later text."""
     order, gate = [], threading.Event()
 

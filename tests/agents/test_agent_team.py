@@ -433,10 +433,10 @@ async def within_tasks(agent):
 WAYS_TO_KNOW = {
     "its answer": lambda agent: agent("Read!"),
     "its text in pieces": lambda agent: "".join(agent.stream_text("Read!")),
-    "an event loop of its own": lambda agent: asyncio.run(agent.arun("Read!")).text,
+    "separate event loop": lambda agent: asyncio.run(agent.arun("Read!")).text,
     "a task": lambda agent: asyncio.run(within_tasks(agent)),
     "a thread": lambda agent: asyncio.run(asyncio.to_thread(agent, "Read!")),
-    "many at once": lambda agent: agent.map(["Read!"])[0].text,
+    "concurrent runs": lambda agent: agent.map(["Read!"])[0].text,
     "an error": lambda agent: 1 / len(agent("Read!")[:0]),
     "its history": lambda agent: str(agent.history),
     "its messages": lambda agent: str(agent.messages),

@@ -11,7 +11,7 @@ from agentkit.testing import ScriptedLLM, call, record, replay
 
 WAYS = ["blocking", "awaiting"]
 HANGING = 30.0
-"""Longer than any of these runs takes: whoever waits for it has failed."""
+"""Longer than any of these runs takes; waiting for it is a failure."""
 
 
 def run(agent, way):

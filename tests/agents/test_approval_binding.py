@@ -76,7 +76,7 @@ def test_call_is_bound_to_the_content_of_its_script(folder, line):
 
 @pytest.mark.for_each(("count", "more"), [(1, ""), (3, ""), (4, " and 1 more"), (5, " and 2 more")])
 def test_refusal_names_the_first_three_changed_files(count, more, folder):
-    """The reason names up to three of the files that have changed, and counts the others."""
+    """The reason names up to three changed files, and counts the others."""
     names = [f"{number}.sh" for number in range(count)]
     for name in names:
         (folder / name).write_text("echo good\n")

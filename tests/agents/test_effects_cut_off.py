@@ -26,7 +26,7 @@ LINES = [
 ]
 TEXTS = {"3", "7"}
 EVENTS = 60
-"""More events than the run has, so that every place is tried."""
+"""More events than the run has, so that every position is tested."""
 
 
 def add(a: int, b: int) -> int:

@@ -72,9 +72,9 @@ STORIES = {
         [call("ad"), call("add", "{"), call("add", a="x"), call("explode"), call("erase", a=1, b=1), call("forbidden")],
         "I give up.",
     ],
-    "a cap": [*(call("add", a=number, b=2) for number in range(3)), "Two, three and four so far."],
+    "token limit": [*(call("add", a=number, b=2) for number in range(3)), "Two, three and four so far."],
     "an empty answer": [call("add", a=1, b=2), ""],
-    "an answer cut short": [say("Half an", finish_reason="length")],
+    "truncated answer": [say("Half an", finish_reason="length")],
 }
 
 

@@ -28,10 +28,10 @@ KILLS = int(os.environ.get("KILLS", "25"))
 WAYS = ("run", "arun", "stream", "astream")
 PROGRAM = Path(__file__).with_name("killed_program.py")
 ENTRIES = 22
-"""How many entries a run of the program writes down, one after the other."""
+"""The number of entries that a run of the program stores."""
 
 FORK_IN_THE_ROAD = (1, 2, 5, 8, 11, 21, 22)
-"""The last entries of what belongs together: the beginning, a response, what it wished for, the results, the end."""
+"""The last entries of each group: the start, a response, its calls, the results, the end."""
 
 
 class Program:

@@ -90,7 +90,7 @@ def test_streams_emit_changed_text():
 
 @pytest.mark.parametrize("way", WAYS)
 def test_changed_call_is_judged_again(way):
-    """A call changed by middleware is judged again; calls of unknown tools are rejected."""
+    """A call changed by middleware is judged again, and denied if it needs approval."""
 
     def erasing(call, proceed):
         return proceed(ToolCall("other", "erase", "{}"))

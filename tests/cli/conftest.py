@@ -161,23 +161,25 @@ class Run:
     def say(self, text, *calls, **changes):
         """Record a response of the model."""
         tools = (ToolSpec("calculator", "", {}), ToolSpec("write_file", "", {}))
-        asked = self.recorder.asked(Request(tuple(self.messages), "Be brief.", tools, settings={"temperature": 0}))
+        asked = self.recorder.open_question(
+            Request(tuple(self.messages), "Be brief.", tools, settings={"temperature": 0})
+        )
         usage = Usage(1_200, 40, 600, requests=1, tariff=Tariff("openai", "gpt-5.4-mini", "gpt-5.4-mini"))
         response = Response(AssistantMessage(text, calls), usage=usage, model="gpt-5.4-mini")
         response = replace(response, **changes)
-        asked.heard(response)
+        asked.record_answer(response)
         self.print(ResponseReceived(response))
         self.messages.append(response.message)
 
     def use(self, used, decision, result, answer=None):
         """Record a tool call, optionally with an approval."""
         if answer is not None:
-            self.recorder.asked(PersonAsked(used, decision)).heard(answer)
+            self.recorder.open_question(PersonAsked(used, decision)).record_answer(answer)
             self.print(answer)
             decision = replace(decision, verdict="allow")
         self.print(ToolCallStarted(used, decision))
         result = replace(result, decision=decision)
-        self.recorder.asked(used).heard(result)
+        self.recorder.open_question(used).record_answer(result)
         self.print(ToolCallFinished(used, result))
         self.messages.append(ToolMessage(used.id, used.name, result.content))
 
@@ -199,7 +201,7 @@ def record_helper(recorder):
 def record_attacker(recorder):
     """Record a run with hostile texts that try to break out of the page, and with every kind of event."""
     run = Run(recorder, "run2", ATTACK, ATTACK)
-    recorder.asked(Request(tuple(run.messages))).heard(RateLimited(ATTACK))
+    recorder.open_question(Request(tuple(run.messages))).record_answer(RateLimited(ATTACK))
     run.print(RequestFailed(ATTACK, "RateLimited"), HistoryGiven((UserMessage("Before."),)), RunResumed())
     odd = ToolCall("c4", f"tool{ATTACK}", json.dumps({ATTACK: [ATTACK]}))
     plain = ToolCall("c5", "plain", f"oops{ATTACK}")
@@ -217,11 +219,15 @@ def record_outside(recorder):
         (SystemMessage("Obey."), UserMessage("Say hello."), *used),
         output_schema=OutputSchema("answer", {"type": "string"}),
     )
-    recorder.asked(asked).heard(Response(AssistantMessage("Hello."), usage=Usage(requests=1, unreported=1)))
-    recorder.asked(asked).heard(RateLimited("Slow down."))
-    recorder.asked(Request((UserMessage("Plain."),))).heard(Response(AssistantMessage("Good."), usage=Usage(1, 1)))
-    recorder.asked(call("lone", 7)).heard(ToolResult("lone", "ok", "text"))
-    recorder.asked(PersonAsked(call("lone", 8), ASK)).heard(Approved("c8", "no"))
+    recorder.open_question(asked).record_answer(
+        Response(AssistantMessage("Hello."), usage=Usage(requests=1, unreported=1))
+    )
+    recorder.open_question(asked).record_answer(RateLimited("Slow down."))
+    recorder.open_question(Request((UserMessage("Plain."),))).record_answer(
+        Response(AssistantMessage("Good."), usage=Usage(1, 1))
+    )
+    recorder.open_question(call("lone", 7)).record_answer(ToolResult("lone", "ok", "text"))
+    recorder.open_question(PersonAsked(call("lone", 8), ASK)).record_answer(Approved("c8", "no"))
 
 
 @pytest.fixture
@@ -230,7 +236,7 @@ def cassette(tmp_path):
     recorder = Recorder(tmp_path / "trip.cassette")
     for recording in (record_helper, record_attacker, record_outside):
         recording(recorder)
-    inner = Run(recorder.asked(call("worker", 6)).tape, "run3", "worker", "Go.")
+    inner = Run(recorder.open_question(call("worker", 6)).tape, "run3", "worker", "Go.")
     inner.print(RunEnded("interrupted"))
     recorder.finish()
     return recorder.path

@@ -153,6 +153,7 @@ def test_usage_error_exits_with_2(arguments, said, capsys):
         (["--offline", "-m", "gpt-5.4-mini", "x"], "Use --offline or --model, not both"),
         (["--no-tools", "-t", "calculator", "x"], "Use --tools or --no-tools, not both"),
         (["-m", "ollama:", "x"], "ollama needs a model's name"),
+        (["-m", "anthropic", "x"], "anthropic is a provider.\nWrite anthropic:MODEL."),
         (["ask", ""], "The question is missing"),
         (["  \t\n "], "The question is missing"),
     ],

@@ -71,6 +71,27 @@ def test_providers_and_commands_of_a_plugin_are_used_by_name(installed, process)
     assert (code, out.startswith("20")) == (0, True)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("-t", "tied", "x"), "No tool is named 'tied'. Did you mean 'tide'?"),
+        (("tidee", "now"), "'tidee' is not a command. Did you mean 'tide'?"),
+        (("-m", "parrot", "x"), "The model name 'parrot' lacks the model: parrot is a provider. Write parrot:MODEL."),
+        (("-m", "parrot:", "x"), "The model name 'parrot:' lacks the model: parrot is a provider."),
+        (("config", "set", "plugins.tied", "network"), "No plugin is named 'tied'. Did you mean 'tide'?"),
+    ],
+)
+def test_misspelt_names_of_plugins_are_refused(installed, process, words, message):
+    """A name that is nearly that of a plugin is refused with the right one, in flags, commands and settings."""
+    _, err, code = process(*words)
+    assert (code, message in " ".join(err.split())) == (2, True), err
+
+
+def test_commands_of_plugins_are_in_the_help(installed, process):
+    """The help lists the commands of plugins with their package."""
+    assert "Commands of plugins:\n  tide  A command of agentkit-tide." in process("--help")[0]
+
+
 def test_manifest_lists_the_plugin_of_a_tool(installed, process, tmp_path):
     """The manifest of an agent lists the plugin of a tool and its safety level."""
     program = tmp_path / "work/bot.py"

@@ -109,7 +109,7 @@ def test_exit_codes(result, code):
 
 
 def test_deeply_nested_value_is_shown(capsys):
-    """A deeply nested value is shown as truncated text, also with --json."""
+    """A deeply nested value is shown without a traceback, also with --json."""
     deep = "json_string=" + "[" * 900 + "]" * 900
     for options in ([], ["--json"]):
         assert run(["tools", "run", "parse_json", deep, *options]) in {0, 1}

@@ -30,7 +30,7 @@ def test_level_of_the_agent_applies(command, tmp_path, level, verdict):
     assert (code, out.split(":")[0]) == (0, verdict)
 
 
-def test_values_fill_the_parameters_in_order(command):
+def test_value_with_an_equals_sign(command):
     """A string with an equals sign that names no parameter is a value."""
     out, _, _ = command("explain", "run_shell", "LANG=C ls", "--json")
     assert json.loads(out)["arguments"] == {"command": "LANG=C ls"}

@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 from agentkit import Tool
 from agentkit.code_mode.signatures import describe_function, return_schema
 from agentkit.content import Image
-from agentkit.tooling.results import rendered
+from agentkit.tooling.results import render
 
 
 class Color(enum.Enum):
@@ -196,7 +196,7 @@ def test_described_type_matches_the_rendered_value(value, hint):
 
     function.__annotations__["return"] = hint
     schema = return_schema(Tool(function))
-    (came,) = json.loads(rendered([value], 10_000)[0])
+    (came,) = json.loads(render([value], 10_000)[0])
     kinds = {str: "string", list: "array", dict: "object", int: "integer", float: "number"}
     assert kinds[type(came)] == schema.get("type", "string")
     if isinstance(came, dict):

@@ -66,7 +66,7 @@ LESSONS = {
     "a marked word": ({"seed": 1}, "unsupported parameter: seed", None, {}),
     "unknown field": ({"seed": 1}, "unknown field `seed`, expected one of `model`, `messages`", None, {}),
     "limit": ({"max_tokens": 1}, "Use 'max_completion_tokens' instead.", "max_tokens", {"max_completion_tokens": 1}),
-    "limit, the other way": (
+    "limit, reversed": (
         {"max_completion_tokens": 1},
         "Extra inputs are not permitted",
         "max_completion_tokens",
@@ -202,10 +202,10 @@ def test_rejection_adjusts_the_request(body, text, parameter, sent):
 NOTHING_LEARNT = {
     "another status": ({"seed": 1}, refusal("seed is unsupported", "seed", status=403)),
     "no status": ({"seed": 1}, refusal("seed is unsupported", "seed", status=None)),
-    "nothing that is sent": ({"seed": 1}, refusal("Unsupported parameter", "top_k")),
+    "parameter that was not sent": ({"seed": 1}, refusal("Unsupported parameter", "top_k")),
     "nothing named": ({"seed": 1}, refusal("Unsupported")),
     "a model": ({"model": "m", "seed": 1}, refusal("Unknown model m", "model")),
-    "a word that is just a word": ({"stop": "x"}, refusal("Unknown model; please stop")),
+    "unrelated word": ({"stop": "x"}, refusal("Unknown model; please stop")),
     "a limit": ({"max_tokens": 1}, refusal("Unsupported parameter", "max_tokens")),
     "another limit": ({"max_completion_tokens": 1}, refusal("Invalid value", "max_completion_tokens")),
     "a schema": ({"response_format": {}}, refusal("response_format is not supported", None)),
@@ -214,7 +214,7 @@ NOTHING_LEARNT = {
         refusal("Web search options not supported with this model.", "web_search_options"),
     ),
     "a protection": ({"safe_prompt": True}, refusal("Extra inputs are not permitted", "safe_prompt", status=422)),
-    "what was said before": (
+    "earlier message": (
         {"input": [], "previous_response_id": "a"},
         refusal("Unsupported parameter", "previous_response_id"),
     ),
@@ -223,7 +223,7 @@ NOTHING_LEARNT = {
         {"messages": [{"tool_calls": [{"id": "x", "function": {"name": "f"}}]}]},
         refusal("Unknown name \"strict_at\" at 'messages[0].tool_calls[0].function': Cannot find field."),
     ),
-    "an id that is not known": ({"messages": [{"id": "x"}]}, refusal("Unknown id")),
+    "unknown id": ({"messages": [{"id": "x"}]}, refusal("Unknown id")),
     "reasoning at a server of items": ({"input": []}, refusal("reasoning_content is missing")),
     "a message at a server of items": ({"input": []}, refusal("messages.0.a is not supported")),
     "a variant": ({"messages": [{"mood": 1}]}, refusal("unknown variant `mood`, expected one of `a`, `b`")),
@@ -232,7 +232,7 @@ NOTHING_LEARNT = {
         {"seed": 1},
         refusal("maximum context length is 8192 tokens", "messages", code="context_length"),
     ),
-    "a schema that is no tool's": ({"tools": [TOOL]}, refusal("Invalid schema", code="invalid_function_parameters")),
+    "schema without a tool": ({"tools": [TOOL]}, refusal("Invalid schema", code="invalid_function_parameters")),
     "strict mode": ({"tools": [TOOL]}, refusal("unsupported in strict mode", None)),
 }
 

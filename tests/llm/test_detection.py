@@ -60,7 +60,7 @@ CHOICES = {
         "needle3",
         "AGENTKIT_MODEL",
     ),
-    "a server's model that is called so": (
+    "server's model with that name": (
         {"model": "offline", "base_url": LOCAL},
         {},
         "openai",
@@ -85,7 +85,7 @@ CHOICES = {
     "a base URL": ({"base_url": LOCAL}, AZURE, "openai", DEFAULT_MODEL, "base_url="),
     "a prefix": ({"model": "ollama:qwen3"}, OPENAI, "ollama", "qwen3", "model="),
     "a prefix in capitals": ({"model": "Ollama:qwen3:8b"}, OPENAI, "ollama", "qwen3:8b", "model="),
-    "a colon that is no prefix": ({"model": "ft:gpt-4o:me"}, OPENAI, "openai", "ft:gpt-4o:me", "OPENAI_API_KEY"),
+    "colon without a prefix": ({"model": "ft:gpt-4o:me"}, OPENAI, "openai", "ft:gpt-4o:me", "OPENAI_API_KEY"),
     "a prefix and an address": ({"model": "ollama:qwen3", "base_url": LOCAL}, {}, "ollama", "qwen3", "model="),
     "a name that looks like a prefix": (
         {"model": "mistral:7b", "base_url": LOCAL},
@@ -101,7 +101,7 @@ CHOICES = {
         "mistral:7b",
         "provider=",
     ),
-    "a prefix that is said twice": (
+    "repeated prefix": (
         {"model": "ollama:qwen3", "provider": "ollama"},
         {},
         "ollama",
@@ -150,15 +150,15 @@ CHOICES = {
     "offline": ({"provider": "offline"}, AZURE | OPENAI, "offline", "needle3", "provider="),
     "anthropic's key": ({}, ANTHROPIC, "anthropic", DEFAULT_ANTHROPIC_MODEL, "ANTHROPIC_API_KEY"),
     # After all others: a key for another program must not redirect requests.
-    "anthropic's key beside openai's": ({}, ANTHROPIC | OPENAI, "openai", DEFAULT_MODEL, "OPENAI_API_KEY"),
-    "anthropic's key beside a server": (
+    "anthropic's key and openai's": ({}, ANTHROPIC | OPENAI, "openai", DEFAULT_MODEL, "OPENAI_API_KEY"),
+    "anthropic's key and a server": (
         {},
         ANTHROPIC | {"OPENAI_BASE_URL": LOCAL},
         "openai",
         DEFAULT_MODEL,
         "OPENAI_BASE_URL",
     ),
-    "anthropic's key beside azure's pair": (
+    "anthropic's key and azure's pair": (
         {},
         ANTHROPIC | AZURE,
         "azure",
@@ -216,17 +216,17 @@ FAILURES = {
             "offline",
         ],
     ),
-    "a provider that is none": (
+    "invalid provider": (
         {"model": "bedrock:claude-x"},
         {},
         ["Unknown provider 'bedrock'", "ollama", "base_url="],
     ),
-    "a provider that is none, with a key": (
+    "invalid provider, with a key": (
         {"model": "bedrock:claude-x", "api_key": "k"},
         {},
         ["Unknown provider 'bedrock'", "base_url="],
     ),
-    "a provider that is none, with OpenAI's key": (
+    "invalid provider, with OpenAI's key": (
         {},
         {**OPENAI, "AGENTKIT_MODEL": "gorq:llama"},
         ["Unknown provider 'gorq'", "groq"],
@@ -348,7 +348,7 @@ IGNORED = {
         OPENAI | {"AZURE_OPENAI_ENDPOINT": "https://x"},
         ("AZURE_OPENAI_ENDPOINT (Azure OpenAI API key required too: AZURE_OPENAI_API_KEY is not set)",),
     ),
-    "half of azure's pair that counts": (
+    "half of azure's pair that is used": (
         {"azure_token_provider": token_provider},
         {"AZURE_OPENAI_ENDPOINT": "https://x"},
         (),
@@ -374,13 +374,17 @@ IGNORED = {
         OPENAI,
         ("azure_api_version= (openai does not use it)",),
     ),
-    "what the offline model does not need": (
+    "settings the offline model does not need": (
         {"provider": "offline", "api_key": Secret("k"), "protocol": "chat"},
         {},
         ("api_key= (names openai; provider= decides first)", "protocol= (offline does not use it)"),
     ),
-    "a variable that says the same": ({"provider": "offline"}, {"AGENTKIT_PROVIDER": "offline"}, ()),
-    "what names another but counts": ({"provider": "ollama", "model": "mistral:7b", "api_key": Secret("k")}, {}, ()),
+    "variable with the same value": ({"provider": "offline"}, {"AGENTKIT_PROVIDER": "offline"}, ()),
+    "setting of another provider that is used": (
+        {"provider": "ollama", "model": "mistral:7b", "api_key": Secret("k")},
+        {},
+        (),
+    ),
     "a key of anthropic's": (
         {},
         OPENAI | ANTHROPIC | {"ANTHROPIC_BASE_URL": LOCAL},

@@ -95,8 +95,8 @@ LOST = {
     "half of the headers": (b"HTTP/1.1 200 OK\r\nContent-Ty",),
     "no body": (http(b"", length=20),),
     "half of the body": (http(JSON[:-20], length=len(JSON)),),
-    "a length too great": (http(JSON, length=len(JSON) + 9),),
-    "a length that is none": (http(JSON, length="many"),),
+    "length too large": (http(JSON, length=len(JSON) + 9),),
+    "invalid length": (http(JSON, length="many"),),
     "a negative length": (http(JSON, length=-1),),
     "two lengths": (http(JSON, "Content-Length: 3"),),
     "a wrong chunk": (chunked(JSON, b"ZZ"),),
@@ -164,7 +164,7 @@ UNUSUAL = {
     "no length": b"HTTP/1.1 200 OK\r\n\r\n" + JSON,
     "an old version": b"HTTP/1.0 200 OK\r\n\r\n" + JSON,
     "bare line feeds": http(JSON).replace(b"\r\n", b"\n"),
-    "a word before": b"HTTP/1.1 100 Continue\r\n\r\n" + http(JSON),
+    "text before": b"HTTP/1.1 100 Continue\r\n\r\n" + http(JSON),
     "chunks": chunked(JSON) + b"0\r\nX-Trailer: 1\r\n\r\n",
 }
 
@@ -266,8 +266,8 @@ def test_nearly_valid_json_is_accepted(ask, protocol, extra):
 
 
 FAILED = {
-    "an error of nothing": (b'{"type": "error"}', Rejected),
-    "a code and words": (b'{"success": false, "code": 50000, "msg": "Boom"}', Rejected),
+    "empty error": (b'{"type": "error"}', Rejected),
+    "code and message": (b'{"success": false, "code": 50000, "msg": "Boom"}', Rejected),
     "a timeout": (b'{"type": "error", "error": {"type": "timeout_error", "message": "Boom"}}', Unreachable),
 }
 

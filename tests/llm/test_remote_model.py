@@ -75,7 +75,7 @@ FILTERED = {"hate": {"filtered": True, "severity": "high"}}
 WHOLE = {
     "sound": (whole(content=None, audio=SOUND), {"text": "Hello", "extra": {"audio": SOUND}}),
     "no message, cut": ({"choices": [{"index": 0, "finish_reason": "length"}]}, {"text": "", "finish": "length"}),
-    "text and calls as choices of their own": (
+    "text and calls as separate choices": (
         {
             "choices": [
                 {"finish_reason": "tool_calls", "message": {"content": "Hello"}},
@@ -100,7 +100,7 @@ WHOLE = {
         },
         {"calls": [("a", "f", "")]},
     ),
-    "thoughts of Gemini": (whole(content="<thought>Hm</thought>Hello"), {"text": "Hello", "reasoning": "Hm"}),
+    "reasoning of Gemini": (whole(content="<thought>Hm</thought>Hello"), {"text": "Hello", "reasoning": "Hm"}),
     "content null": (whole(content=None, finish_reason="stop"), {"text": ""}),
     "content in parts": (
         whole(content=[{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo"}]),
@@ -115,7 +115,7 @@ WHOLE = {
         whole(content="Hi", reasoning_text="Hm"),
         {"text": "Hi", "reasoning": "Hm", "extra": {"reasoning_text": "Hm"}},
     ),
-    "blocks of thoughts": (
+    "reasoning blocks": (
         whole(content="Hi", thinking_blocks=[{"type": "thinking", "thinking": "Hm"}]),
         {"text": "Hi", "reasoning": "Hm"},
     ),
@@ -135,7 +135,7 @@ WHOLE = {
         {"text": "Hi", "reasoning": "Hm"},
     ),
     "content a number": (whole(content=42), {"text": "42"}),
-    "content the object that was asked for": (
+    "content an object": (
         whole(content={"type": "note", "text": None, "to": "Zoë"}),
         {"text": '{"type": "note", "text": null, "to": "Zoë"}', "reasoning": ""},
     ),
@@ -169,8 +169,8 @@ WHOLE = {
     ),
     "id a number": (whole(tool_calls=[piece(call_id=7, name="f")]), {"calls": [("7", "f", "")]}),
     "calls null": (whole(content="Hello", tool_calls=None), {"text": "Hello", "calls": []}),
-    "calls of no shape": (whole(content="Hello", tool_calls=[None, "f", {}]), {"calls": [], "text": "Hello"}),
-    "function of no shape": (whole(tool_calls=[{"id": "a", "function": "f"}]), {"calls": [("a", "", "")]}),
+    "malformed calls": (whole(content="Hello", tool_calls=[None, "f", {}]), {"calls": [], "text": "Hello"}),
+    "malformed function": (whole(tool_calls=[{"id": "a", "function": "f"}]), {"calls": [("a", "", "")]}),
     "the old function call": (
         whole(content=None, function_call={"name": "f", "arguments": PARIS}),
         {"calls": [("call_1", "f", PARIS)]},
@@ -179,7 +179,7 @@ WHOLE = {
         whole(content="Hello", audio=None, annotations=[], refusal=None, mood="calm"),
         {"text": "Hello", "extra": {"mood": "calm"}},
     ),
-    "every field that there could be, empty": (
+    "every possible field, empty": (
         whole(
             content="",
             audio={"data": "", "expires_at": 0, "id": "", "transcript": ""},
@@ -210,19 +210,19 @@ WHOLE = {
     "usage missing": (whole(**HELLO), {"tokens": (0, 0), "unreported": 1}),
     "usage empty": (whole(**HELLO, usage={}), {"unreported": 1}),
     "usage null": (whole(**HELLO, usage=None), {"unreported": 1}),
-    "usage of no shape": (whole(**HELLO, usage=[7, 3]), {"unreported": 1}),
-    "usage without figures": (whole(**HELLO, usage={"prompt_tokens": None}), {"unreported": 1}),
-    "figures of no sense": (
+    "malformed usage": (whole(**HELLO, usage=[7, 3]), {"unreported": 1}),
+    "usage without counts": (whole(**HELLO, usage={"prompt_tokens": None}), {"unreported": 1}),
+    "invalid counts": (
         whole(**HELLO, usage={"prompt_tokens": "7", "completion_tokens": -3}),
         {"tokens": (7, 0), "unreported": 0},
     ),
     "counts of another protocol": (whole(**HELLO, usage={"input_tokens": 7, "output_tokens": 3}), {"tokens": (7, 3)}),
-    "a count too great": (whole(**HELLO, usage={"prompt_tokens": 10**400, "completion_tokens": 3}), {"tokens": (0, 3)}),
-    "numbers that are none": (
+    "count too large": (whole(**HELLO, usage={"prompt_tokens": 10**400, "completion_tokens": 3}), {"tokens": (0, 3)}),
+    "invalid numbers": (
         whole(**HELLO, usage={"prompt_tokens": float("nan")}, score=float("inf")),
         {"text": "Hello", "unreported": 1, "extra": {}},
     ),
-    "the least of several choices": (
+    "lowest of several choices": (
         {"choices": [{"index": 1, "message": {"content": "two"}}, {"index": 0, "message": {"content": "one"}}]},
         {"text": "one"},
     ),
@@ -239,11 +239,11 @@ WHOLE = {
         {"calls": [("a", "f", PARIS)], "finish": "tool_calls"},
     ),
     "thinking": (whole(content="Hello", thinking="Hm"), {"text": "Hello", "reasoning": "Hm"}),
-    "thoughts in the text": (
+    "reasoning in the text": (
         whole(content="<think>\nHm\n</think>\n\nHello <think>"),
         {"text": "Hello <think>", "reasoning": "Hm"},
     ),
-    "thoughts that were cut": (
+    "truncated reasoning": (
         whole(content="<think>Hm </thi", finish_reason="length"),
         {"text": "", "reasoning": "Hm </thi", "finish": "length"},
     ),
@@ -251,7 +251,7 @@ WHOLE = {
         whole(content="Hel", finish_reason="model_context_window_exceeded"),
         {"text": "Hel", "finish": "length"},
     ),
-    "half a character": (whole(content="\ud83d\ude00 \ud83d"), {"text": "😀 \ufffd"}),
+    "lone surrogate": (whole(content="\ud83d\ude00 \ud83d"), {"text": "😀 \ufffd"}),
     "line separators": (whole(content="a\u2028b\u2029c\u0085d"), {"text": "a\u2028b\u2029c\u0085d"}),
 }
 
@@ -328,7 +328,7 @@ STREAMED = {
         ],
         {"text": "Hello"},
     ),
-    "whole message with thoughts and a call at the end": (
+    "whole message with reasoning and a call at the end": (
         [
             chunk(content="<think>Hm</think>"),
             chunk(content="Hello"),
@@ -356,7 +356,7 @@ STREAMED = {
         ],
         {"text": "Hi", "reasoning": "Hm"},
     ),
-    "a verdict at the end that is blank otherwise": (
+    "filter result only at the end": (
         [
             chunk("stop", content="Hi") | {"model": "m-1"},
             {"model": "", "choices": [{"content_filter_offsets": {}}], "usage": None},
@@ -364,7 +364,7 @@ STREAMED = {
         ],
         {"text": "Hi", "model": "m-1", "tokens": (7, 3)},
     ),
-    "text and calls as choices of their own": (
+    "text and calls as separate choices": (
         [
             {
                 "choices": [
@@ -383,7 +383,7 @@ STREAMED = {
         ],
         {"text": "Hello", "extra": {"audio": SOUND}},
     ),
-    "calls that only their order tells apart": (
+    "calls distinguished only by order": (
         [
             chunk(tool_calls=[piece(None, "a", "f", ""), piece(None, "b", "g", "")]),
             chunk(tool_calls=[piece(arguments=PARIS), piece(arguments="{")]),
@@ -460,7 +460,7 @@ STREAMED = {
         ],
         {"text": "Hi", "reasoning": "Hm"},
     ),
-    "every field that there could be, empty": (
+    "every possible field, empty": (
         [
             chunk(
                 content="", audio={"id": "", "expires_at": 0}, refusal="", function_call={"name": "", "arguments": ""}
@@ -528,7 +528,7 @@ STREAMED = {
         calls_of(piece(0, None, "f", "{}"), piece(1, None, "g", "{}")),
         {"calls": [("call_1", "f", "{}"), ("call_2", "g", "{}")]},
     ),
-    "pieces of no shape": (
+    "malformed pieces": (
         [chunk(tool_calls=[None, "?"]), chunk(tool_calls="?"), chunk(content="Hi"), chunk("stop")],
         {"calls": [], "text": "Hi"},
     ),
@@ -554,7 +554,7 @@ STREAMED |= {
     "pings": (["event: ping\ndata: ping\n\n", chunk("stop", content="Hi")], {"text": "Hi"}),
     "no number": (['data: {"choices": [{"delta": {"content": "Hi"}, "logprobs": NaN}]}\n\n', END_LINE], {"text": "Hi"}),
     "thinking": ([chunk(thinking="H"), chunk(thinking="m"), chunk("stop", content="Hi")], {"reasoning": "Hm"}),
-    "thoughts in the text": (
+    "reasoning in the text": (
         [*(chunk(content=text) for text in ("<thi", "nk>", " H", "m ", "</th", "ink>", "\n\n", "Hi")), chunk("stop")],
         {"text": "Hi", "reasoning": "Hm"},
     ),
@@ -700,7 +700,7 @@ WHOLE_FAILURES = {
     "a number too long": ('{"choices": ' + "9" * 5_000 + "}", BadResponse, "has no choices"),
     "no choices": ('{"choices": []}', BadResponse, "no choices"),
     "choices null": ('{"choices": null}', BadResponse, "no choices"),
-    "choices of no shape": ('{"choices": ["Hello"]}', BadResponse, "no choices"),
+    "malformed choices": ('{"choices": ["Hello"]}', BadResponse, "no choices"),
     "no message": ('{"choices": [{"index": 0}]}', BadResponse, "no choices"),
     "error": ('{"error": {"message": "Boom", "code": "server_error"}}', Unreachable, "Boom"),
     "error as text": ('{"error": "Boom"}', Rejected, "Boom"),
@@ -757,7 +757,7 @@ STREAM_FAILURES = {
     "only an empty reason": ([chunk("", role="assistant")], BadResponse, "cut short"),
     "broken JSON": (["data: {broken\n\n"], BadResponse, "contains invalid JSON"),
     "nested too deep": ([f"data: {'[' * 100_000}\n\n"], BadResponse, "contains invalid JSON"),
-    "no object": (["data: 42\n\n"], BadResponse, "not a JSON object"),
+    "not an object": (["data: 42\n\n"], BadResponse, "not a JSON object"),
     "cut JSON": (['{"choices": [{"mess'], BadResponse, "invalid JSON"),
     "lines of JSON": (['{"message": {"content": "H"}}\n{"done": true}\n'], BadResponse, "invalid JSON"),
     "list": ([json.dumps([{"error": {"code": 503, "message": "Boom", "status": "UNAVAILABLE"}}])], Unreachable, "Boom"),
@@ -765,7 +765,7 @@ STREAM_FAILURES = {
     "error as text": ([chunk(content="H"), {"error": "Boom"}], Rejected, "Boom"),
     "error object": ([chunk(content="H"), {"object": "error", "message": "Boom", "code": 500}], Unreachable, "Boom"),
     "error detail": ([{"detail": "Boom"}], Rejected, "Boom"),
-    "error beside choices": (
+    "error next to choices": (
         [chunk(content="H"), {"error": {"code": 502, "message": "Boom"}, "choices": [{"finish_reason": "error"}]}],
         Unreachable,
         "Boom",

@@ -26,7 +26,7 @@ UNREADABLE = (
     "5 and 10",
     "deny note",
 )
-"""What is said of changes that must be looked at whichever way they go."""
+"""The words for changes that need a review in both directions."""
 
 
 def of_way(found, way):

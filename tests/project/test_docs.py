@@ -169,9 +169,9 @@ with record("recorded.cassette"):
     runpy.run_path("program", run_name="__main__")
 """
 BY_ITSELF = re.compile(r"\b(record|replay|FakeServer|ScriptedLLM|\w+Executor|Client|spawn_agent_process)\(")
-"""What brings its own recording, its own model, or processes that a recording does not hear."""
+"""Code with a separate recording, a separate model, or processes that are not recorded."""
 LOCAL = re.compile(r"\bapprove=|\.changes|\.undo\(|\.write_text\(|workspace=")
-"""What prints where people and tools are asked, or shows files: in a replay neither is."""
+"""Code whose output depends on approvals, tools or files, which are missing in a replay."""
 ASKING = [block for block in BLOCKS if block.turns and block.language == "python" and not BY_ITSELF.search(block.code)]
 
 

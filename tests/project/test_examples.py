@@ -350,7 +350,7 @@ def test_review_team_combines_three_reviews(run, tmp_path):
 
     def answer(request):
         said = request.json["messages"]
-        if "Let all reviewers" in said[0]["content"]:
+        if "Call all reviewers" in said[0]["content"]:
             calls = [call(name, request="Review sums.py.") for name in workers]
             return calls if len(said) == 2 else "# Review\nLine 2 subtracts."
         return "Line 2 is wrong." if said[-1]["role"] == "tool" else call("read_file", path="sums.py")

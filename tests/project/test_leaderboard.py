@@ -106,13 +106,13 @@ def test_values_are_compared_as_the_leaderboard_does(possible, value, expected):
 @pytest.mark.for_each(
     ("wanted", "calls", "suggested", "expected"),
     [
-        (WANTED, [("area", {"base": 10})], [], "right"),
+        (WANTED, [("area", {"base": 10})], [], "correct"),
         (WANTED, [("area", {"base": 9})], [], "wrong"),
-        (WANTED, [], [("area", {"base": 10})], "asked rightly"),
-        (WANTED, [], [("area", {"base": 9})], "asked back"),
+        (WANTED, [], [("area", {"base": 10})], "correct if confirmed"),
+        (WANTED, [], [("area", {"base": 9})], "unconfirmed"),
         (WANTED, [], [], "declined"),
-        ([], [], [], "right"),
-        ([], [], [("area", {"base": 9})], "asked back"),
+        ([], [], [], "correct"),
+        ([], [], [("area", {"base": 9})], "unconfirmed"),
         ([], [("area", {"base": 9})], [], "wrong"),
     ],
 )

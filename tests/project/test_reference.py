@@ -15,7 +15,7 @@ EXCERPTS = {
     "command-line.md": ["## agentkit tools run", "`--limit NAME=NUMBER`", "| 130 |"],
     "environment.md": ["`AGENTKIT_MODEL`", "`GROQ_API_KEY`", "`OLLAMA_BASE_URL`"],
     "errors.md": ["├── ModelError", "| `RateLimited` |", "`retry_after_seconds`"],
-    "events.md": ["### ToolCallStarted", "| `decision` | `Decision` | must be given |"],
+    "events.md": ["### ToolCallStarted", "| `decision` | `Decision` | required |"],
     "tools.md": ["## run_python", "10 s and 512 MB", '"expression": {', "| level | SYSTEM |"],
 }
 

@@ -41,9 +41,9 @@ COMMANDS = {
     "branch": ("git checkout -b topic && git commit -q -a -m next && git tag v1 && git branch", "* topic"),
 }
 ASKED = {"checkout", "rebase"}
-"""What a person is asked about: it rewrites commits, or loses changes (a name behind `git checkout` may be a file)."""
+"""Commands that need approval: they rewrite commits or lose changes (`git checkout NAME` may name a file)."""
 UNDOABLE = {"restore": {"top", "secrets"}}
-"""Commands whose effect the journal can undo in these repositories only; elsewhere a person is asked."""
+"""Commands that the journal can undo in these repositories only; elsewhere they need approval."""
 
 
 @pytest.fixture(autouse=True)

@@ -42,7 +42,7 @@ from agentkit.tools.human import ask_user_tool
 
 CARD = "/.well-known/agent-card.json"
 REFUSED = "401|Network communication error"
-"""A refused client is answered before its body is read, and may see the connection closed first."""
+"""A rejected client is answered before its body is read, and may find the connection closed."""
 
 
 @tool(level="system")

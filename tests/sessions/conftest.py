@@ -9,10 +9,10 @@ PLACES = {
     "sqlite": "{folder}/sessions.db",
     "postgres": "postgres_url",
 }
-"""A place for each kind of store; one that needs a server is the name of a fixture."""
+"""A location for each kind of store, or the name of a fixture if it needs a server."""
 
 SHARED = [kind for kind in PLACES if kind != "memory"]
-"""The kinds of stores that several processes share; the others are one process's own."""
+"""The kinds of stores that several processes can share."""
 
 
 @pytest.fixture

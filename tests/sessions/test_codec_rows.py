@@ -4,7 +4,7 @@ import pytest
 
 from agentkit.errors import SessionError
 from agentkit.events import RunEnded, RunStarted
-from agentkit.sessions.codec import entries_found, entries_in, new_id, rows_of
+from agentkit.sessions.codec import entries_in, new_id, parse_entries, rows_of
 from agentkit.sessions.store import START, SessionEntry
 
 ENTRIES = [
@@ -29,7 +29,7 @@ def test_invalid_row_is_rejected():
 def test_rows_after_a_position():
     """Rows after a position return their entries and the position of the last one."""
     found = [(7, place, *row) for place, row in enumerate(rows_of(ENTRIES), 3)]
-    assert entries_found(found, START) == (ENTRIES, (7, 4))
+    assert parse_entries(found, START) == (ENTRIES, (7, 4))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_rows_after_a_position():
 )
 def test_position_without_new_entries(found, after, position):
     """Without new entries, the position is unchanged unless the session was deleted or replaced."""
-    assert entries_found(found, after) == ([], position)
+    assert parse_entries(found, after) == ([], position)
 
 
 def test_new_ids():

@@ -287,7 +287,7 @@ def test_space_for_messages(window: Window, known: int | None, taken: int, room:
 )
 def test_window_shrinks_after_a_rejected_request(sent: int, limit: int | None, tokens: int) -> None:
     """After a rejected request, the window shrinks by a quarter or to the server's limit, if that is less."""
-    assert Window(keep_results=1).refused(sent, limit) == Window(tokens=tokens, keep_results=1)
+    assert Window(keep_results=1).after_refusal(sent, limit) == Window(tokens=tokens, keep_results=1)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,14 @@ from agentkit.events import (
     ToolCallStarted,
 )
 from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, ToolResult, UserMessage
-from agentkit.sessions.export import entries_of, first, given, new_name, read_export, write_export
+from agentkit.sessions.export import (
+    first_messages,
+    history_entries,
+    new_name,
+    read_export,
+    validate_messages,
+    write_export,
+)
 from agentkit.sessions.state import RunState
 from agentkit.sessions.store import SessionEntry
 
@@ -37,21 +44,21 @@ ENTRIES = [SessionEntry("run-1", 0.0, event) for event in (RunStarted("helper", 
 @pytest.mark.parametrize(("at", "count"), [(0, 0), (1, 1), (4, 4), (5, 5), (None, 5)])
 def test_cut_between_exchanges(at, count):
     """A conversation can be cut where no call is pending."""
-    assert first(MESSAGES, at) == MESSAGES[:count]
+    assert first_messages(MESSAGES, at) == MESSAGES[:count]
 
 
 @pytest.mark.parametrize("at", [2, 3])
 def test_cut_between_call_and_result_is_rejected(at):
     """Cutting between a call and its result raises an error that names the nearest valid positions."""
     with pytest.raises(SessionError, match=f"Between message {at} and the next.*Fork at 1 or 4\\."):
-        first(MESSAGES, at)
+        first_messages(MESSAGES, at)
 
 
 @pytest.mark.parametrize("at", [-1, 6])
 def test_cut_out_of_range_is_rejected(at):
     """Cutting before the first or after the last message raises an error."""
     with pytest.raises(SessionError, match=r"has 5 messages.* Fork at a number from 0 to 5\."):
-        first(MESSAGES, at)
+        first_messages(MESSAGES, at)
 
 
 def test_export_is_lines_of_json(tmp_path):
@@ -125,10 +132,10 @@ def test_missing_file_raises(tmp_path):
 
 def test_messages_become_a_finished_run():
     """Messages from elsewhere are stored as a finished run."""
-    given, ended = entries_of(MESSAGES)
-    assert given.event == HistoryGiven(MESSAGES)
+    validate_messages, ended = history_entries(MESSAGES)
+    assert validate_messages.event == HistoryGiven(MESSAGES)
     assert ended.event == RunEnded("done")
-    assert given.run == ended.run
+    assert validate_messages.run == ended.run
 
 
 def test_new_conversation_is_named_after_its_prompt():
@@ -153,23 +160,23 @@ def test_new_conversation_is_named_after_its_prompt():
 def test_invalid_messages_are_rejected(messages, told):
     """Messages that are not a valid conversation raise a SessionError."""
     with pytest.raises(SessionError, match=told):
-        given(messages)
+        validate_messages(messages)
 
 
 def test_given_messages_equal_their_stored_form():
     """Given messages equal their stored form, and each call gets a unique id."""
-    assert given(MESSAGES) == list(MESSAGES)
-    assert given([UserMessage(["Look:", Image("data:,")])]) == [UserMessage(("Look:", Image("data:,")))]
-    assert [message.call_id for message in given([*MESSAGES, *MESSAGES]) if isinstance(message, ToolMessage)] == [
-        *("1", "2", "1_3", "2_4")
-    ]
+    assert validate_messages(MESSAGES) == list(MESSAGES)
+    assert validate_messages([UserMessage(["Look:", Image("data:,")])]) == [UserMessage(("Look:", Image("data:,")))]
+    assert [
+        message.call_id for message in validate_messages([*MESSAGES, *MESSAGES]) if isinstance(message, ToolMessage)
+    ] == [*("1", "2", "1_3", "2_4")]
 
 
 @pytest.mark.parametrize("count", ["1", 1.0, True])
 def test_position_of_a_cut_is_a_number(count):
     """A conversation is cut after a number of messages; other values are rejected."""
     with pytest.raises(SessionError, match="fork takes a number of messages"):
-        first(MESSAGES, count)
+        first_messages(MESSAGES, count)
 
 
 def test_export_with_changed_call_id_is_rejected(tmp_path):
@@ -227,11 +234,11 @@ def test_approval_of_a_finished_call_is_imported(tmp_path):
 )
 def test_plain_text_message_is_not_copied(message):
     """A message that a store would return unchanged is kept as the same object."""
-    assert given([message])[0] is message
+    assert validate_messages([message])[0] is message
 
 
 @pytest.mark.parametrize("message", [UserMessage(5), UserMessage("Hi", by_person="no"), AssistantMessage(None)])
 def test_message_with_invalid_fields_is_rejected(message):
     """A message whose fields have the wrong types raises an error."""
     with pytest.raises(SessionError, match=r"messages\[0\] cannot be stored"):
-        given([message])
+        validate_messages([message])

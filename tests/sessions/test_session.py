@@ -412,12 +412,12 @@ def test_appended_messages_are_stored(session):
 def test_call_ids_are_unique(session):
     """Calls get unique ids within a session, even in concurrent runs."""
     first, second = session.begin(), session.begin()
-    one = first.tell_apart(AssistantMessage("", (ToolCall("call_0", "a", "{}"), ToolCall("", "b", "{}"))))
-    two = second.tell_apart(AssistantMessage("", (ToolCall("call_0", "a", "{}"),)))
+    one = first.with_unique_ids(AssistantMessage("", (ToolCall("call_0", "a", "{}"), ToolCall("", "b", "{}"))))
+    two = second.with_unique_ids(AssistantMessage("", (ToolCall("call_0", "a", "{}"),)))
     ids = [used.id for message in (one, two) for used in message.tool_calls]
     assert len(set(ids)) == 3
     assert "" not in ids
-    assert first.tell_apart(AssistantMessage("Hello")) == AssistantMessage("Hello")
+    assert first.with_unique_ids(AssistantMessage("Hello")) == AssistantMessage("Hello")
     first.close()
     second.close()
 
@@ -428,7 +428,7 @@ def test_ids_used_elsewhere_are_known(session):
         pytest.skip("without a store there are no other processes")
     elsewhere, run = other(session).begin(), session.begin()
     record(elsewhere, RunStarted("helper", "Hi"), reply("", call(0)))
-    message = run.tell_apart(AssistantMessage("", (call(0),)))
+    message = run.with_unique_ids(AssistantMessage("", (call(0),)))
     assert message.tool_calls[0].id != "call_0"
     run.close()
     elsewhere.close()
@@ -484,14 +484,14 @@ def test_run_knows_of_shortened_results(session):
     """A run knows whether any result was shortened, and finds the full text of each."""
     run = session.begin()
     record(run, RunStarted("helper", "Hi"), reply("", call(1), call(2)), result(call(1), "all"))
-    assert not run.has_wholes
+    assert not run.has_truncated
     record(run, result(call(2), "4…2", whole="42"), RunEnded("done"))
-    assert run.has_wholes
+    assert run.has_truncated
     assert (run.whole("call_1"), run.whole("call_2")) == ("all", "42")
     run.close()
     assert session.messages
     later = session.begin()
-    assert (later.has_wholes, later.whole("call_2")) == (True, "42")
+    assert (later.has_truncated, later.whole("call_2")) == (True, "42")
     later.close()
 
 
@@ -526,7 +526,7 @@ def test_replaced_session_is_read_again(session):
     assert reader.messages[0] == UserMessage("new")
 
 
-def test_anew_archives_the_old_session(session):
+def test_start_over_archives_the_old_session(session):
     """`start_over` returns an empty session of the same name and stores the old one under another name."""
     talk(session)
     new = session.start_over()
@@ -607,7 +607,7 @@ def test_many_threads_share_a_session(session):
 
     def go(number):
         run = session.begin()
-        message = run.tell_apart(AssistantMessage("", (ToolCall("call_0", f"tool_{number}", "{}"),)))
+        message = run.with_unique_ids(AssistantMessage("", (ToolCall("call_0", f"tool_{number}", "{}"),)))
         used = message.tool_calls[0]
         record(run, RunStarted("helper", f"{number}"), ResponseReceived(Response(message)), result(used, f"{number}"))
         record(run, reply(f"It is {number}."), RunEnded("done"))

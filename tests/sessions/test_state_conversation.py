@@ -35,15 +35,15 @@ def conversation_of(*events, runs=("run-1",)):
     conversation = Conversation()
     for run in runs:
         for event in events:
-            conversation.take_in(SessionEntry(run, 1.0, event), RunState)
+            conversation.apply_entry(SessionEntry(run, 1.0, event), RunState)
     return conversation
 
 
 def test_unfinished_run_has_a_state():
     """A run has a state until it ends, and only messages afterwards."""
-    assert list(conversation_of(RunStarted("helper", "Hi"), HELLO).unended) == ["run-1"]
+    assert list(conversation_of(RunStarted("helper", "Hi"), HELLO).active_runs) == ["run-1"]
     ended = conversation_of(RunStarted("helper", "Hi"), HELLO, RunEnded("done"))
-    assert ended.unended == {}
+    assert ended.active_runs == {}
     assert ended.has_entered("run-1")
     assert ended.messages == [UserMessage("Hi"), AssistantMessage("Hello")]
 
@@ -51,7 +51,7 @@ def test_unfinished_run_has_a_state():
 def test_paused_run_is_unfinished():
     """A paused run is unfinished."""
     paused = conversation_of(RunStarted("helper", "Hi"), HELLO, RunEnded("paused"))
-    assert list(paused.unended) == ["run-1"]
+    assert list(paused.active_runs) == ["run-1"]
     assert not paused.has_entered("run-1")
 
 
@@ -70,7 +70,7 @@ def test_resumed_run_is_read_again():
         return RunState.of([RunStarted("helper", "Hi"), HELLO, RunEnded("limit")])
 
     for event in (RunResumed(), HELLO, RunEnded("done")):
-        conversation.take_in(SessionEntry("run-1", 2.0, event), reread)
+        conversation.apply_entry(SessionEntry("run-1", 2.0, event), reread)
     assert asked == ["run-1"]
     assert len(conversation.messages) == 3
     assert conversation.resumptions == {"run-1": 1}
@@ -96,10 +96,10 @@ def test_newest_summary_is_known():
     assert conversation.summary is None
     asked = (RunStarted("helper", "Go on", 2), Summarised("They met.", 2), Summarised("", 0), HELLO, RunEnded("done"))
     for event in asked:
-        conversation.take_in(SessionEntry("run-2", 2.0, event), RunState)
+        conversation.apply_entry(SessionEntry("run-2", 2.0, event), RunState)
     assert conversation.summary == Summary(2, AssistantMessage("Hello"), "They met.")
     for event in (RunStarted("helper", "Go on", 2), Summarised("Of more than there is.", 20), RunEnded("done")):
-        conversation.take_in(SessionEntry("run-3", 3.0, event), RunState)
+        conversation.apply_entry(SessionEntry("run-3", 3.0, event), RunState)
     assert conversation.summary.text == "They met."
 
 
@@ -107,9 +107,9 @@ def test_ids_of_all_runs_are_reserved():
     """An id used by a finished or unfinished run is not given to another call."""
     used = AssistantMessage("", (ToolCall("call_0", "clock", "{}"),))
     conversation = conversation_of(ResponseReceived(Response(used)))
-    assert conversation.tell_apart(used).tool_calls[0].id != "call_0"
+    assert conversation.with_unique_ids(used).tool_calls[0].id != "call_0"
     given = conversation_of(HistoryGiven((used,)), RunEnded("done"))
-    assert given.tell_apart(used).tool_calls[0].id != "call_0"
+    assert given.with_unique_ids(used).tool_calls[0].id != "call_0"
 
 
 def test_notes_have_the_new_ids_of_calls():

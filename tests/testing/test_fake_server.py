@@ -454,7 +454,7 @@ def test_two_hundred_concurrent_connections():
 
 
 def test_connection_is_reused():
-    """A client reuses its connection, and can close it after a request."""
+    """A connection is reused until the client sends `Connection: close`."""
     body = b'{"model": "gpt", "input": "Hi"}'
     head = b"POST /v1/responses HTTP/1.1\r\nContent-Length: %d\r\n" % len(body)
     with FakeServer("Hi", "Ho") as server, socket.create_connection(("127.0.0.1", _port(server)), timeout=10) as peer:

@@ -11,16 +11,16 @@ import pytest
 
 from agentkit.errors import BadArguments
 from agentkit.tooling.arguments import (
-    complaint,
-    copied,
-    expected,
-    missing,
+    arguments_error,
+    copy_arguments,
+    describe_type,
+    format_value,
+    invalid_sentence,
+    missing_sentence,
     read_arguments,
-    repaired,
-    shown,
-    unknown,
+    repair,
+    unknown_sentence,
     walk,
-    wrong,
 )
 
 
@@ -78,18 +78,20 @@ def test_reading_returns_a_new_dictionary() -> None:
 
 def test_error_message_is_bounded() -> None:
     """The error message lists the first five distinct problems and is limited in length."""
-    told = str(complaint(["Same."] * 3 + [f"Number {number}." for number in range(50)]))
+    told = str(arguments_error(["Same."] * 3 + [f"Number {number}." for number in range(50)]))
     assert told == "Same. Number 0. Number 1. Number 2. Number 3. And 46 more."
-    assert len(str(complaint(["x" * 5_000]))) == 1_000
+    assert len(str(arguments_error(["x" * 5_000]))) == 1_000
 
 
 def test_sentences_name_the_argument_and_what_was_expected() -> None:
     """Each sentence names the argument, the expected type and the given value."""
-    assert missing(["path"], {"type": "string"}) == "Argument 'path' is missing; it should be text."
-    assert missing(["items", 2, "price"]) == "Argument 'items[2].price' is missing."
-    assert unknown("file", "read_file", ["path"]) == "read_file has no parameter 'file'; its parameters are path."
-    assert unknown("x", "now", []) == "now has no parameter 'x'; it takes no arguments."
-    assert wrong(["n"], "should be a number", "many") == "Argument 'n' should be a number; got \"many\"."
+    assert missing_sentence(["path"], {"type": "string"}) == "Argument 'path' is missing; it should be text."
+    assert missing_sentence(["items", 2, "price"]) == "Argument 'items[2].price' is missing."
+    assert (
+        unknown_sentence("file", "read_file", ["path"]) == "read_file has no parameter 'file'; its parameters are path."
+    )
+    assert unknown_sentence("x", "now", []) == "now has no parameter 'x'; it takes no arguments."
+    assert invalid_sentence(["n"], "should be a number", "many") == "Argument 'n' should be a number; got \"many\"."
 
 
 @pytest.mark.parametrize(
@@ -105,14 +107,14 @@ def test_sentences_name_the_argument_and_what_was_expected() -> None:
 )
 def test_values_are_shortened_in_errors(value: object, text: str) -> None:
     """A value is shown in a few characters."""
-    assert shown(value) == text
+    assert format_value(value) == text
 
 
 def test_large_value_is_truncated_in_errors() -> None:
     """Only the beginning of a large value is shown."""
-    assert len(shown([{"key": ["x" * 1_000] * 1_000}] * 1_000)) < 800
-    assert len(shown(object())) < 100
-    assert shown(10**5_000) == "a huge int"
+    assert len(format_value([{"key": ["x" * 1_000] * 1_000}] * 1_000)) < 800
+    assert len(format_value(object())) < 100
+    assert format_value(10**5_000) == "a huge int"
 
 
 @pytest.mark.for_each(
@@ -130,7 +132,7 @@ def test_large_value_is_truncated_in_errors() -> None:
 )
 def test_schema_is_described_in_words(schema: Any, text: str) -> None:
     """The expected type is described in words instead of JSON schema."""
-    assert expected(schema) == text
+    assert describe_type(schema) == text
 
 
 def test_walk_omits_validator_branches() -> None:
@@ -145,7 +147,7 @@ def test_nested_json_strings_are_parsed() -> None:
     """A list or object written as a JSON string is parsed if it is needed, at any depth."""
     arguments = {"a": '[{"b": 1}]', "c": {"d": ("{}", 1)}, "e": "not json", "f": "7"}
     faults = [((name,), "wrong", None) for name in "aef"] + [(("c", "d", 0), "wrong", None)]
-    assert repaired(arguments, faults, []) == {"a": [{"b": 1}], "c": {"d": [{}, 1]}, "e": "not json", "f": "7"}
+    assert repair(arguments, faults, []) == {"a": [{"b": 1}], "c": {"d": [{}, 1]}, "e": "not json", "f": "7"}
     assert arguments["a"] == '[{"b": 1}]'
 
 
@@ -153,14 +155,14 @@ def test_many_repairs_take_linear_time() -> None:
     """Repairing many invalid values takes time proportional to their number."""
     count = 100_000
     faults = [(("a", index), "wrong", None) for index in range(count)]
-    assert repaired({"a": ["[1]"] * count}, faults, []) == {"a": [[1]] * count}
+    assert repair({"a": ["[1]"] * count}, faults, []) == {"a": [[1]] * count}
 
 
 def test_copied_arguments_are_independent() -> None:
     """A copy of arguments is deep, but sentinels and objects that cannot be copied are shared."""
     mark, lock = object(), threading.Lock()
     arguments = {"a": {"b": [1]}, "text": "x", "mark": mark, "lock": [lock]}
-    copy = copied(arguments)
+    copy = copy_arguments(arguments)
     copy["a"]["b"].append(2)
     assert arguments["a"] == {"b": [1]}
     assert (copy["text"], copy["mark"], copy["lock"]) == ("x", mark, [lock])
@@ -170,10 +172,10 @@ def test_invalid_null_counts_as_omitted() -> None:
     """An invalid null is dropped from nested objects and for optional parameters, but never from lists."""
     arguments = {"a": None, "b": None, "c": {"d": None, "e": 1}, "f": [None]}
     faults = [(path, "wrong", None) for path in (("a",), ("b",), ("c", "d"), ("f", 0))]
-    assert repaired(arguments, faults, ["a"]) == {"b": None, "c": {"e": 1}, "f": [None]}
+    assert repair(arguments, faults, ["a"]) == {"b": None, "c": {"e": 1}, "f": [None]}
 
 
 @pytest.mark.parametrize("path", [(), ("a",), ("a", 0), ("missing",), ("deep", "missing")])
 def test_unrepairable_arguments_return_none(path: tuple[str | int, ...]) -> None:
-    """If no value can be repaired, `repaired` returns None."""
-    assert repaired({"a": [None], "deep": {}}, [(path, "wrong", None)], []) is None
+    """If no value can be repaired, `repair` returns None."""
+    assert repair({"a": [None], "deep": {}}, [(path, "wrong", None)], []) is None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentkit.errors import BadArguments
-from agentkit.tooling.coercion import regrouped
+from agentkit.tooling.coercion import regroup
 from agentkit.tooling.schema import FunctionParameters, GivenParameters
 
 
@@ -68,4 +68,4 @@ def test_wrapper_object_with_a_given_schema() -> None:
     schema = {"properties": {"city": {"type": "string"}}, "required": ["city"]}
     assert GivenParameters(schema, "demo").check({"arguments": {"city": "Rome"}}) == {"city": "Rome"}
     assert GivenParameters({}, "demo").check({"arguments": {}}) == {"arguments": {}}
-    assert regrouped({"city": "Rome"}, schema) is None
+    assert regroup({"city": "Rome"}, schema) is None

@@ -26,7 +26,7 @@ from agentkit.tooling import execution
 
 language = contextvars.ContextVar("language", default="none")
 LONG = 30.0
-"""Seconds that a test would hang if the work were waited for."""
+"""Seconds that a test would hang if it waited for the work."""
 
 
 def prompt(started: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentkit.tooling.output_types import OutputError, placed, sentences
+from agentkit.tooling.output_types import OutputError, sentences, split_location
 
 SCHEMA = {
     "type": "object",
@@ -34,7 +34,7 @@ SCHEMA = {
 )
 def test_locations_become_paths(location, is_missing, expected):
     """The path of an error contains the steps through the value, without the members of unions."""
-    assert placed({"a": [{"b": 1}]}, location, is_missing=is_missing) == expected
+    assert split_location({"a": [{"b": 1}]}, location, is_missing=is_missing) == expected
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from agentkit.decisions import SafetyLevel
 from agentkit.messages import READ_MORE
-from agentkit.tooling.results import returned, with_handle
+from agentkit.tooling.results import success, with_handle
 from agentkit.tools.output_store import read_more_tool
 
 LOG = "".join(f"line {number}: all is well\n" for number in range(2_000)).replace(
@@ -86,7 +86,7 @@ def test_unreadable_part_is_an_error(arguments: dict[str, object], error: str) -
 
 def test_note_of_a_truncated_result_reads_the_rest() -> None:
     """The call in the note of a truncated result continues where the shown beginning ends."""
-    result = with_handle(returned("demo", LOG, 1_000), "call_1")
+    result = with_handle(success("demo", LOG, 1_000), "call_1")
     head, _, rest = result.content.partition("\n[… ")
     start = int(rest.partition("start=")[2].partition(")")[0])
     stored = read_more_tool({"call_1": result.whole}.get).invoke({"handle": "call_1", "start": start})

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _COMMAND = re.compile(r"/([a-z?]\w*)(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 _MAX_SHOWN_CHARS = 300
+_NOT_STORED = "This conversation is not stored, so it has no name. To keep its text: /save FILE"
 _KEYS = """\
 Enter sends, Alt-Enter or Ctrl-J begins a new line, Tab completes, Up recalls earlier input.
 Ctrl-C stops an answer; twice at an empty prompt, or Ctrl-D, leaves. Begin a prompt with / by typing //."""
@@ -179,6 +180,8 @@ def _session(conversation: ChatState, frontend: Frontend, argument: str) -> Next
             raise SessionError(
                 "There is no conversation to rename yet. Send a prompt first, then: /session rename NAME"
             )
+        if conversation.session.store is None:
+            raise SessionError(_NOT_STORED)
         if not name:
             raise SessionError("/session rename takes a name: /session rename trip")
         conversation.session.rename(name)
@@ -194,7 +197,8 @@ def _session(conversation: ChatState, frontend: Frontend, argument: str) -> Next
 
 def _list(conversation: ChatState, frontend: Frontend) -> None:
     now = conversation.name
-    frontend.print(f"This session: {now}" if now else "This conversation is not stored, or has not begun.")
+    has_begun = conversation.session is not None
+    frontend.print(f"This session: {now}" if now else _NOT_STORED if has_begun else "This conversation has not begun.")
     latest = Session.summaries(conversation.options.place)[:20]
     width = max((len(each.name) for each in latest), default=0)
     for each in latest:
@@ -234,7 +238,7 @@ def _save(conversation: ChatState, frontend: Frontend, argument: str) -> NextPro
     if not argument:
         raise ConfigError("/save takes a file: /save trip.md for Markdown, /save trip.jsonl for JSON lines.")
     if conversation.session is None or not conversation.messages:
-        raise SessionError("The conversation is empty, so nothing was saved.")
+        raise SessionError("The conversation is empty, so nothing was saved. Send a prompt first.")
     path = Path(argument).expanduser()
     save(conversation.session, path)
     frontend.print(f"Saved: {path}")

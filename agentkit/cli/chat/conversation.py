@@ -105,7 +105,7 @@ class ChatState:
         The removed messages stay in a separate session.
         """
         if not self.prompt:
-            raise SessionError("There is no prompt to repeat yet.")
+            raise SessionError("There is no prompt to repeat yet. Send one first.")
         if self._session is not None and len(self._session.messages) > self._prompt_index:
             prompt, index = self.prompt, self._prompt_index
             self.switch(self._session.without_last_run())

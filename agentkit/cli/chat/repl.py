@@ -193,7 +193,7 @@ class ChatDispatcher:
         if result.error is None:
             return ANSWERED
         if result.status != "limit":
-            print_error(result.error)
+            print_error(result.error, in_chat=True)
             return FAILED
         print_error(limit_error(result), UNKNOWN_PRICE_ADVICE if is_unpriced(result) else "Continue with: /resume")
         return LIMIT
@@ -295,7 +295,7 @@ def _loop(read: Callable[[], str], dispatcher: Callable[[], ChatDispatcher]) -> 
             if presses < 2:
                 print_note(_EXIT_HINT, faint=True)
         except (AgentKitError, OSError, click.ClickException) as error:
-            print_error(error)
+            print_error(error, in_chat=True)
     dispatcher().leave()
     return ANSWERED
 

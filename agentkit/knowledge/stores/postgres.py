@@ -60,10 +60,10 @@ class KnowledgeDatabase(postgres_database.PostgresDatabase):
         super().__init__(url, _KNOWLEDGE, on_end=self._prepared.clear)
 
     @contextmanager
-    def using(self) -> Iterator[Any]:
+    def connection(self) -> Iterator[Any]:
         """The connection, locked for this thread. Raises KnowledgeError for database errors."""
         try:
-            with super().using() as connection:
+            with super().connection() as connection:
                 yield connection
         except SessionError as error:  # from the code shared with session databases
             remedy = "" if error.__context__ is None else _REMEDY  # errors of the server itself contain no remedy
@@ -77,7 +77,7 @@ class KnowledgeDatabase(postgres_database.PostgresDatabase):
         wanted = [statement for statement in (*_VECTORS, index) if statement]
         if self._prepared.issuperset(wanted):
             return
-        with self.writing() as connection:
+        with self.transaction() as connection:
             connection.execute(_SETUP_LOCK, (lock_number(_KNOWLEDGE.schema),))
             for statement in wanted:
                 connection.execute(statement)
@@ -151,14 +151,14 @@ class PostgresChunkStore(SQLChunkStore):
         super().__init__(self._server)
 
     def __repr__(self) -> str:
-        return f"PostgresStore({self._server.shown!r})"
+        return f"PostgresStore({self._server.display_url!r})"
 
     def put(self, space: str, stored: StoredDocument) -> None:
         """Store a document, replacing the one of the same source, in one transaction."""
         document = stored.document
         if stored.vectors:
             self._server.prepare_vectors(_index_statement(stored.vectors))
-        with self._server.writing() as connection:
+        with self._server.transaction() as connection:
             connection.execute(_LOCK, (f"{space}\n{document.source}",))
             connection.execute(_FORGET, (space, [document.source]))
             row = connection.execute(_PUT, (space, *stored.row)).fetchall()[0][0]
@@ -172,7 +172,7 @@ class PostgresChunkStore(SQLChunkStore):
 
     def remove(self, space: str, sources: Iterable[str]) -> list[str]:
         """Remove documents; return the sources of those that existed."""
-        with self._server.writing() as connection:
+        with self._server.transaction() as connection:
             return sorted(row[0] for row in connection.execute(_FORGET, (space, list(sources))).fetchall())
 
     def find_words(self, scope: SearchScope, terms: Terms, limit: int) -> RankedChunks:
@@ -180,7 +180,7 @@ class PostgresChunkStore(SQLChunkStore):
         condition, values = self._condition(scope)
         configs = ["english"] * len(terms.words) + ["simple"] * len(terms.variants)
         parameters = (configs, [*terms.words, *terms.variants], *values, limit, NEIGHBOUR_SHARE)
-        with self._server.using() as connection:
+        with self._server.connection() as connection:
             found: RankedChunks = connection.execute(_FIND_WORDS.format(condition), parameters).fetchall()
         return found
 
@@ -190,7 +190,7 @@ class PostgresChunkStore(SQLChunkStore):
         condition, values = self._condition(scope)
         statement = _FIND_VECTORS.format(length=len(vector), condition=condition)
         wanted = _vector_text(vector)
-        with self._server.writing() as connection:
+        with self._server.transaction() as connection:
             found = connection.execute(_LENGTH, (scope.space,)).fetchone()
             if found is None:
                 return []
@@ -207,13 +207,13 @@ class PostgresChunkStore(SQLChunkStore):
     def set_vectors(self, vectors: Mapping[int, Vector]) -> None:
         """Store the vectors of chunks."""
         self._server.prepare_vectors(_index_statement(list(vectors.values())))
-        with self._server.writing() as connection, connection.cursor() as cursor:
+        with self._server.transaction() as connection, connection.cursor() as cursor:
             cursor.executemany(_GIVE_VECTOR, [(_vector_text(vector), number) for number, vector in vectors.items()])
 
     def drop_vectors(self, space: str) -> None:
         """Delete all vectors of a space."""
         self._server.prepare_vectors()
-        with self._server.writing() as connection:
+        with self._server.transaction() as connection:
             connection.execute(_DROP_VECTORS, (space,))
 
     def _pattern(self, source: str) -> str:

@@ -68,10 +68,10 @@ class KnowledgeFile(sqlite_database.DatabaseFile):
         return tuple(f"{self.place}{suffix}" for suffix in ("", "-wal", "-shm", "-journal")) if is_file else ()
 
     @contextmanager
-    def using(self, check: Callable[[], object] = lambda: None) -> Iterator[sqlite3.Connection]:
+    def connection(self, check: Callable[[], object] = lambda: None) -> Iterator[sqlite3.Connection]:
         """The connection, locked for this thread. Raises KnowledgeError for errors of the database or the file."""
         try:
-            with super().using(check) as connection:
+            with super().connection(check) as connection:
                 yield connection
         except SessionError as error:  # from the code shared with session files
             raise KnowledgeError(str(error)) from None
@@ -142,7 +142,7 @@ class SQLiteChunkStore(SQLChunkStore):
         document = stored.document
         words = [(chunk_heading(document, piece), index_terms(piece.text)) for piece in stored.chunks]
         vectors = [_pack(vector) for vector in stored.vectors] if stored.vectors else [None] * len(words)
-        with self._file.writing() as connection:
+        with self._file.transaction() as connection:
             _forget(connection, space, document.source)
             row = connection.execute(_PUT, (space, *stored.row)).lastrowid
             for piece, (heading, text), vector in zip(stored.chunks, words, vectors, strict=True):
@@ -154,12 +154,12 @@ class SQLiteChunkStore(SQLChunkStore):
 
     def remove(self, space: str, sources: Iterable[str]) -> list[str]:
         """Remove documents; return the sources of those that existed. No trace of their texts remains in the file."""
-        with self._file.writing() as connection:
+        with self._file.transaction() as connection:
             removed = [source for source in sources if _forget(connection, space, source)]
             if removed:
                 connection.execute("INSERT INTO words (words) VALUES ('optimize')")
         if removed:
-            with self._file.using() as connection:  # from the log, too, unless another connection is reading
+            with self._file.connection() as connection:  # from the log, too, unless another connection is reading
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return removed
 
@@ -170,7 +170,7 @@ class SQLiteChunkStore(SQLChunkStore):
         condition, values = self._condition(scope)
         query = _FIND_WORDS.format(condition)
         found: dict[int, float] = {}
-        with self._file.using() as connection:
+        with self._file.connection() as connection:
             for match, maximum in (*_query_stages(connection, terms, limit), (terms.fts_query(_COLUMNS), -1)):
                 parameters = (*WEIGHTS, match, *values, maximum, limit, NEIGHBOUR_SHARE)
                 for number, score in (
@@ -185,7 +185,7 @@ class SQLiteChunkStore(SQLChunkStore):
         """Find the chunks with the nearest vectors by cosine."""
         condition, values = self._condition(scope)
         wanted = array("f", vector)
-        with self._file.using() as connection:
+        with self._file.connection() as connection:
             rows = connection.execute(f"{_FIND_VECTORS}{condition}", values).fetchall()
         return nlargest(limit, _cosine_scores(rows, wanted), key=lambda found: (found[1], -found[0]))
 
@@ -196,12 +196,12 @@ class SQLiteChunkStore(SQLChunkStore):
     def set_vectors(self, vectors: Mapping[int, Vector]) -> None:
         """Store the vectors of chunks."""
         rows = [(_pack(vector), number) for number, vector in vectors.items()]
-        with self._file.writing() as connection:
+        with self._file.transaction() as connection:
             connection.executemany("UPDATE passages SET vector = ? WHERE id = ?", rows)
 
     def drop_vectors(self, space: str) -> None:
         """Delete all vectors of a space."""
-        with self._file.writing() as connection:
+        with self._file.transaction() as connection:
             connection.execute(_DROP_VECTORS, (space,))
 
     def _pattern(self, source: str) -> str:

@@ -202,12 +202,12 @@ class SQLChunkStore(ABC):
 
     def add_place(self, space: str, place: str, metadata: Mapping[str, object]) -> None:
         """Store a place that was added."""
-        with self._database.writing() as connection:
+        with self._database.transaction() as connection:
             connection.execute(self._sql(_KEEP_PLACE), (space, place, json.dumps(dict(metadata))))
 
     def drop_places(self, space: str, places: Iterable[str]) -> None:
         """Delete places."""
-        with self._database.writing() as connection:
+        with self._database.transaction() as connection:
             for place in places:
                 connection.execute(self._sql("DELETE FROM places WHERE space = ? AND place = ?"), (space, place))
 
@@ -225,7 +225,7 @@ class SQLChunkStore(ABC):
         return statement.replace("?", self.placeholder)
 
     def _rows(self, statement: str, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
-        with self._database.using() as connection:
+        with self._database.connection() as connection:
             rows: Sequence[Sequence[Any]] = connection.execute(self._sql(statement), values).fetchall()
         return rows
 

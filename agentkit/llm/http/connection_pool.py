@@ -449,7 +449,7 @@ class PoolRegistry:
                 del self._pools[pool.key]
                 return True
         if isinstance(pool.connections, Connections):
-            pool.connections.trim(_MOST_UNUSED_LANES)
+            pool.connections.trim(_MAX_UNUSED_LANES)
         elif loop and not loop.is_closed():
             loop.call_soon_threadsafe(loop.call_later, self._kept_seconds, self._close_unused, pool)
         return False
@@ -468,7 +468,7 @@ class PoolRegistry:
     def _forget_unused(self) -> None:
         """Forget the pools of closed event loops, and close unused blocking ones but for the latest."""
         unused = [pool for pool in self._pools.values() if not pool.users and pool.key[0] is None]
-        for pool in unused[:-_MOST_UNUSED_POOLS]:
+        for pool in unused[:-_MAX_UNUSED_POOLS]:
             del self._pools[pool.key]
             pool.close()
         for key in [key for key in self._pools if key[0] and key[0].is_closed()]:
@@ -497,12 +497,18 @@ def _connections(key: _PoolKey) -> Connections | ConnectionPool:
     return ConnectionPool(partial(httpx2.AsyncHTTPTransport, **options))
 
 
-POOLS = PoolRegistry()
 _INHERITED: list[object] = []
-_MOST_UNUSED_POOLS, _MOST_UNUSED_LANES = 8, 4
-atexit.register(POOLS.close)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=POOLS.leave_to_parent)
+_MAX_UNUSED_POOLS, _MAX_UNUSED_LANES = 8, 4
+
+
+@cache
+def shared_pools() -> PoolRegistry:
+    """The pools of this process; blocking connections are closed at its end."""
+    pools = PoolRegistry()
+    atexit.register(pools.close)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=pools.leave_to_parent)
+    return pools
 
 
 def tls_context() -> SSLContext:

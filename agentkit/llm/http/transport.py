@@ -18,13 +18,13 @@ import httpx2
 from agentkit.errors import AgentKitError, ConfigError, ModelError, Unauthorized
 from agentkit.llm.endpoint import Endpoint, is_header_text, shown_url
 from agentkit.llm.http.connection_pool import (
-    POOLS,
     BoundedBody,
     ConnectionPool,
     Connections,
     PassThroughStream,
     SharedPool,
     proxy_of,
+    shared_pools,
 )
 from agentkit.llm.http.retry import FOREIGN, Retries, refusal, translated
 from agentkit.llm.pipeline import CANCELLATION, READ, Effect, OpenStream, Steps, pause
@@ -236,7 +236,7 @@ class Transport:
             return self._custom_client
         with self._own_lock():
             if self._lease is None:
-                self._lease = _Lease(self, POOLS.take(self._endpoint))
+                self._lease = _Lease(self, shared_pools().take(self._endpoint))
             connections: Connections = self._lease.pool.connections
             return connections
 
@@ -255,7 +255,7 @@ class Transport:
             with self._own_lock():
                 for ended in [each for each in self._leases if each.is_closed()]:
                     self._leases.pop(ended).end()
-            self._leases[loop] = _Lease(self, POOLS.take(self._endpoint, loop))
+            self._leases[loop] = _Lease(self, shared_pools().take(self._endpoint, loop))
             await self._leases[loop].pool.start()
         connections: ConnectionPool = self._leases[loop].pool.connections
         return connections
@@ -324,13 +324,13 @@ class _Lease:
 
     def end(self) -> bool:
         """End the use; returns whether nobody else uses the pool, so that it has to be closed."""
-        return self._release.detach() is not None and POOLS.release(self.pool, close=True)
+        return self._release.detach() is not None and shared_pools().release(self.pool, close=True)
 
 
 def _release(process: int, pool: SharedPool) -> None:
     """Release a pool in the process that took it, not in a forked child."""
     if process == os.getpid():
-        POOLS.release(pool)
+        shared_pools().release(pool)
 
 
 def _account() -> dict[str, str]:

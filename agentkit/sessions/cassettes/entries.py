@@ -86,10 +86,10 @@ class EntryRedactor:
         text = _RUN.sub("", "\n".join(lines))
         is_suspect = _ESCAPE in text or may_name_secret(text) or any(secret in text for secret in self._spelled)
         if is_suspect or self._shapes(text) != text:
-            lines = [to_line(self.hidden(data)) for data in entries]
+            lines = [to_line(self.redact(data)) for data in entries]
         return "".join([f"{line}\n" for line in lines])
 
-    def hidden(self, data: Data) -> Data:
+    def redact(self, data: Data) -> Data:
         """Redact every text of the entry. JSON text in `arguments` stays valid JSON."""
         return cast(Data, redact_data(data, self._clean))
 
@@ -109,68 +109,68 @@ class MessageNumbers:
         self._of_text: dict[bytes, int] = {}
         self._rows: deque[tuple[tuple[object, ...], list[_Span]]] = deque(maxlen=_MAX_ROWS)
 
-    def row(self, things: Iterable[object]) -> list[Any]:
+    def row(self, items: Iterable[object]) -> list[Any]:
         """Encode the items in order: new ones in full, known ones by number."""
-        now = tuple(things)
-        count, spans = self._begun(now)
-        written: list[_Span | Data] = list(spans)
-        for thing in now[count:]:
-            number, data = self.enter(thing)
+        row_items = tuple(items)
+        count, spans = self._common_prefix(row_items)
+        encoded: list[_Span | Data] = list(spans)
+        for item in row_items[count:]:
+            number, data = self.enter(item)
             _extend(spans, number)
             if data is None:
-                _extend(written, number)
+                _extend(encoded, number)
             else:
-                written.append(data)
-        self._rows.append((now, spans))
-        return [part if isinstance(part, dict) else _shown(part) for part in written]
+                encoded.append(data)
+        self._rows.append((row_items, spans))
+        return [part if isinstance(part, dict) else _format_span(part) for part in encoded]
 
-    def _begun(self, now: tuple[object, ...]) -> tuple[int, list[_Span]]:
+    def _common_prefix(self, row_items: tuple[object, ...]) -> tuple[int, list[_Span]]:
         """Remove the earlier row that is a prefix of this one; return its length and the spans of its numbers."""
         for place, (earlier, spans) in reversed([*enumerate(self._rows)]):
             count = len(earlier)
-            if count and earlier == now[:count]:
+            if count and earlier == row_items[:count]:
                 del self._rows[place]  # by index: another, equal row keeps its own spans
                 return count, spans
         return 0, []
 
-    def one(self, thing: object) -> Any:
+    def one(self, item: object) -> Any:
         """Encode the item in full, or as its number if it is known."""
-        number, data = self.enter(thing)
+        number, data = self.enter(item)
         return str(number) if data is None else data
 
-    def enter(self, thing: object, encoded: Any = None) -> tuple[int, Data | None]:
+    def enter(self, item: object, encoded: Any = None) -> tuple[int, Data | None]:
         """Return the item's number, and its data if it is new. `encoded` avoids encoding it twice."""
-        known = self._of_object.get(id(thing))
+        known = self._of_object.get(id(item))
         if known is not None:
             return known[0], None
-        encoded = encode_part(thing) if encoded is None else encoded
+        encoded = encode_part(item) if encoded is None else encoded
         data = encoded if "role" in encoded else {"text" if isinstance(encoded, str) else "schema": encoded}
         text = blake2b(repr(data).encode("utf-8", "surrogatepass"), digest_size=16).digest()
         if text in self._of_text:
             return self._of_text[text], None
         number = self._of_text[text] = len(self._of_text) + 1
-        self._of_object[id(thing)] = number, thing  # holds a reference, so that the id is not reused
+        self._of_object[id(item)] = number, item  # holds a reference, so that the id is not reused
         return number, {"number": number, **data}
 
 
 class NumberedMessages:
     """Resolves the numbers of messages when a cassette is read."""
 
-    def __init__(self, most_in_all: int = _MAX_IN_ALL) -> None:
-        self._things: dict[int, Data] = {}
-        self._left = most_in_all
+    def __init__(self, max_in_all: int = _MAX_IN_ALL) -> None:
+        self._items: dict[int, Data] = {}
+        self._left = max_in_all
 
     def enter(self, data: Mapping[str, Any]) -> int:
         """Store an item that is written in full and return its number. Raises SessionError if it has no number."""
         number = data.get("number")
         if type(number) is not int:
             raise SessionError("A cassette is damaged: a message has no number.")
-        self._things[number] = {key: value for key, value in data.items() if key != "number"}
+        self._items[number] = {key: value for key, value in data.items() if key != "number"}
         return number
 
     def __getitem__(self, number: int) -> Data:
         try:
-            return self._things[number]
+            return self._items[number]
         except KeyError:
             raise SessionError(f"A cassette is damaged: it refers to number {number}, which does not exist.") from None
 
@@ -179,7 +179,7 @@ class NumberedMessages:
         numbers = list[int]()
         for part in row:
             span = (self.enter(part),) if isinstance(part, dict) else self._span(part)
-            missing = next((number for number in span if number not in self._things), None)
+            missing = next((number for number in span if number not in self._items), None)
             if missing is not None:
                 self[missing]
             self._left -= len(span)
@@ -207,7 +207,7 @@ def _extend(row: list[Any], number: int) -> None:
         row.append((number, number))
 
 
-def _shown(span: _Span) -> str:
+def _format_span(span: _Span) -> str:
     first, last = span
     return str(first) if first == last else f"{first}-{last}"
 
@@ -346,7 +346,7 @@ class Reader:
             if "watch" in data:
                 return TimeUp(str(data["watch"]), _number(data["up"]), decode_seconds(data["at"]))
             if "ask" in data:
-                return self._asking(data)
+                return self._decode_question(data)
             asking = self._askings[data["of"]] if "of" in data else None
             event = decode(data) if asking is None else _event_of(asking)
             at, inside = decode_seconds(data["at"]), _number(data.get("inside", 0))
@@ -354,7 +354,7 @@ class Reader:
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError, struct.error) as error:
             raise SessionError(f"A cassette is damaged: {str(data)[:80]}… cannot be read ({error!r:.80}).") from None
 
-    def _asking(self, data: Data) -> RecordedAnswer:
+    def _decode_question(self, data: Data) -> RecordedAnswer:
         parts = None
         question: Question
         if data["ask"] == "model":

@@ -14,7 +14,7 @@ from workload import KEY, Function, Message, converse, request
 HEADERS = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
 MISSING = {
     "respond": "written for Chat Completions only",
-    "aask": "http.client blocks",
+    "aask": "http.client is synchronous",
     "wait": "this loop runs one tool after the other",
 }
 

@@ -16,7 +16,7 @@ from workload import KEY, Function, Message, converse, request
 LENGTH = re.compile(rb"(?i)\r\ncontent-length: (\d+)")
 MISSING = {
     "respond": "written for Chat Completions only",
-    "aask": "one socket blocks",
+    "aask": "the socket is synchronous",
     "wait": "this loop runs one tool after the other",
 }
 

@@ -42,9 +42,9 @@ def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]
 def recall(url: str, history: list[Message]) -> Callable[[], str]:
     """One run with a long conversation."""
     agent = agent_of(model_at(url), ())
-    said = [AgnoMessage(**message) for message in history]
+    earlier = [AgnoMessage(**message) for message in history]
     prompt = AgnoMessage(role="user", content=PROMPT)
-    return lambda: str(agent.run([*said, prompt]).content)
+    return lambda: str(agent.run([*earlier, prompt]).content)
 
 
 def respond(url: str) -> Callable[[], str]:

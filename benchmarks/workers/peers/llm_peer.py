@@ -9,7 +9,7 @@ import llm
 from llm.default_plugins.openai_models import AsyncChat, Chat
 from workload import INSTRUCTION, KEY, MODEL, PROMPT, Function, Message
 
-MISSING = {"maker": "there are models and conversations, no agents", "respond": "tied to OpenAI's own address"}
+MISSING = {"maker": "the library has no agents", "respond": "works only with OpenAI's URL"}
 
 
 def model_at(url: str) -> Chat:
@@ -44,8 +44,8 @@ def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]
 def recall(url: str, history: list[Message]) -> Callable[[], str]:
     """One prompt with a long conversation."""
     model, say = model_at(url), {"user": llm.user, "assistant": llm.assistant}
-    said = [llm.system(INSTRUCTION), *(say[message["role"]](message["content"]) for message in history)]
-    return lambda: model.prompt(messages=[*said, llm.user(PROMPT)], stream=False).text()
+    earlier = [llm.system(INSTRUCTION), *(say[message["role"]](message["content"]) for message in history)]
+    return lambda: model.prompt(messages=[*earlier, llm.user(PROMPT)], stream=False).text()
 
 
 def stream(url: str) -> Callable[[], int]:

@@ -14,7 +14,7 @@ from pydantic_ai.usage import UsageLimits
 from workload import INSTRUCTION, KEY, MODEL, PROMPT, Function, Message
 
 NO_LIMITS = UsageLimits(request_limit=None)
-MISSING = {"direct": "a tool is called through a run only"}
+MISSING = {"direct": "tools can be called only in a run"}
 
 
 def agent_at(url: str, functions: Sequence[Function]) -> Agent[Any, str]:
@@ -42,13 +42,13 @@ def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]
 def recall(url: str, history: list[Message]) -> Callable[[], str]:
     """One run after a long conversation."""
     agent = agent_at(url, ())
-    said: list[ModelMessage] = [
+    earlier: list[ModelMessage] = [
         ModelRequest([UserPromptPart(message["content"])])
         if message["role"] == "user"
         else ModelResponse([TextPart(message["content"])])
         for message in history
     ]
-    return lambda: agent.run_sync(PROMPT, message_history=said).output
+    return lambda: agent.run_sync(PROMPT, message_history=earlier).output
 
 
 def respond(url: str) -> Callable[[], str]:

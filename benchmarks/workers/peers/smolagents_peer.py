@@ -9,7 +9,7 @@ from smolagents import LogLevel, OpenAIServerModel, Tool, ToolCallingAgent, tool
 from workload import INSTRUCTION, KEY, MODEL, MOST_TURNS, PROMPT, Function, Message
 
 MISSING = {
-    "aask": "the agent only blocks",
+    "aask": "the agent has no async API",
     "respond": "only Chat Completions",
 }
 
@@ -34,10 +34,10 @@ def ask(url: str, functions: Sequence[Function]) -> Callable[[], str]:
 def recall(url: str, history: list[Message]) -> Callable[[], str]:
     """One call of the model with a long conversation, because the agent stores steps instead of messages."""
     model = OpenAIServerModel(MODEL, url, KEY)
-    said = [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in history]
+    earlier = [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in history]
     first = {"role": "system", "content": [{"type": "text", "text": INSTRUCTION}]}
     last = {"role": "user", "content": [{"type": "text", "text": PROMPT}]}
-    return lambda: str(model.generate([first, *said, last]).content)
+    return lambda: str(model.generate([first, *earlier, last]).content)
 
 
 def stream(url: str) -> Callable[[], int]:

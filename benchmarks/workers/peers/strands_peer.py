@@ -46,10 +46,10 @@ def aask(url: str, functions: Sequence[Function]) -> Callable[[], Awaitable[str]
 def recall(url: str, history: list[Message]) -> Callable[[], str]:
     """One call after a long conversation."""
     agent = agent_of(model_at(url), [])
-    said: Any = [{**message, "content": [{"text": message["content"]}]} for message in history]
+    earlier: Any = [{**message, "content": [{"text": message["content"]}]} for message in history]
 
     def asked() -> str:
-        agent.messages[:] = said
+        agent.messages[:] = earlier
         return str(agent(PROMPT))
 
     return asked

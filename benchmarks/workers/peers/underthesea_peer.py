@@ -9,7 +9,7 @@ from underthesea.agent import Agent, OpenAI, Tool
 from workload import INSTRUCTION, KEY, MODEL, MOST_TURNS, PROMPT, Function, Message
 
 MISSING = {
-    "aask": "the agent only blocks",
+    "aask": "the agent has no async API",
     "respond": "only Chat Completions",
 }
 

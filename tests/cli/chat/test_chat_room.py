@@ -111,7 +111,11 @@ def test_retry_without_a_session(room_with, notes, tmp_path):
         room.take("first")
         room.take("/retry")
         assert texts(server) == ["zero", "Zero.", "first"]
-    assert "Changes made by the last answer remain; /undo reverts them." in notes.text
+        assert "Changes made by the last answer remain; /undo reverts them." in notes.text
+        with pytest.raises(SessionError, match="not stored, so it has no name"):
+            room.take("/session rename trip")
+        room.take("/session")
+        assert "This conversation is not stored, so it has no name." in notes.text
     assert (tmp_path / "note.txt").exists()
     assert Session.summaries() == []
 

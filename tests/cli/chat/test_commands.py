@@ -123,7 +123,7 @@ def test_session_command(room_with, notes):
     with FakeServer("One.", "Two.", "Three.", "Four.") as server:
         room = room_with(server)
         room.take("/session")
-        assert notes.text.startswith("This conversation is not stored, or has not begun.")
+        assert notes.text.startswith("This conversation has not begun.")
         with pytest.raises(AgentKitError, match="There is no conversation to rename yet"):
             room.take("/session rename trip")
         room.take("first")

@@ -146,11 +146,11 @@ def test_threads_share_a_file(knowledge):
 def test_file_that_stays_locked_is_an_error(database):
     """A file that stays locked raises a KnowledgeError after the timeout."""
     file = KnowledgeFile(str(database), wait_seconds=0.05)
-    with file.using() as connection:
+    with file.connection() as connection:
         connection.execute("SELECT 1")
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(KnowledgeError, match="another process keeps it locked"), file.writing():
+        with pytest.raises(KnowledgeError, match="another process keeps it locked"), file.transaction():
             pass
     file.close()
 
@@ -165,7 +165,7 @@ def test_failed_transaction_is_rolled_back(database, ending):
         connection.execute(ending)
         connection.execute("SELECT nothing")
 
-    with pytest.raises(KnowledgeError, match="SQLite says"), file.writing() as connection:
+    with pytest.raises(KnowledgeError, match="SQLite says"), file.transaction() as connection:
         end_and_fail(connection)
     file.close()
 
@@ -177,7 +177,7 @@ def test_file_locked_while_it_is_created_is_an_error(database, lock):
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute(lock)
         file = KnowledgeFile(str(database), wait_seconds=0.05)
-        with pytest.raises(KnowledgeError, match="another process keeps it locked"), file.using():
+        with pytest.raises(KnowledgeError, match="another process keeps it locked"), file.connection():
             pass
 
 

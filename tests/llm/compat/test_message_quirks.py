@@ -44,7 +44,7 @@ LESSONS = {
         "Thinking may not be enabled when tool_choice forces tool use.",
         {"tool_choice": {"type": "auto"}, "thinking": ADAPTIVE},
     ),
-    "a budget where there is none": (
+    "unsupported budget": (
         {"thinking": {**manual(2_000), "display": "omitted"}},
         '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive" and '
         '"output_config.effort" to control thinking behavior.',
@@ -56,24 +56,24 @@ LESSONS = {
         '"output_config.effort" to control thinking behavior.',
         {},
     ),
-    "thinking that is switched off otherwise": (
+    "thinking disabled differently": (
         {"thinking": {"type": "disabled"}},
         '"thinking.type.disabled" is not supported for this model. To turn thinking off on this model, send '
         '"thinking": {"type": "between_tools"}.',
         {"thinking": {"type": "between_tools"}},
     ),
-    "a model that wants a budget": (
+    "model that needs a budget": (
         {"thinking": ADAPTIVE, "output_config": HIGH, "max_tokens": 32_000},
         "adaptive thinking is not supported on this model",
         {"thinking": manual(16_000), "max_tokens": 32_000},
     ),
-    "a model that knows no other": (
+    "model without adaptive thinking": (
         {"thinking": ADAPTIVE, "output_config": {"effort": "low", "format": {}}, "max_tokens": 3_000},
         "thinking: Input tag 'adaptive' found using 'type' does not match any of the expected tags: 'disabled', "
         "'enabled'",
         {"thinking": manual(2_048), "output_config": {"format": {}}, "max_tokens": 3_000},
     ),
-    "a display that nobody knows": (
+    "unknown display": (
         {"thinking": ADAPTIVE},
         "thinking.adaptive.display: Extra inputs are not permitted",
         {"thinking": {"type": "adaptive"}},
@@ -88,32 +88,32 @@ LESSONS = {
         "output_config.effort: Extra inputs are not permitted",
         {"output_config": {"format": {}}},
     ),
-    "a server that can be configured in nothing": (
+    "server without output_config": (
         {"output_config": HIGH},
         "output_config: Extra inputs are not permitted",
         {},
     ),
-    "a temperature that is no more": (
+    "removed temperature": (
         {"temperature": 0, "top_p": 0.5},
         "`temperature` is deprecated for this model.",
         {"top_p": 0.5},
     ),
-    "a temperature beside thoughts": (
+    "temperature with thinking": (
         {"temperature": 0, "thinking": ADAPTIVE},
         "`temperature` may only be set to 1 when thinking is enabled or in adaptive mode.",
         {"thinking": ADAPTIVE},
     ),
-    "two of a kind": (
+    "two exclusive settings": (
         {"temperature": 0, "top_p": 0.5},
         "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
         {"temperature": 0},
     ),
-    "a longer answer than there is": (
+    "maximum answer too long": (
         {"max_tokens": 32_000, "thinking": manual(16_000)},
         "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for claude-x",
         {"max_tokens": 8_192, "thinking": manual(4_096)},
     ),
-    "marks that nobody knows": (
+    "unknown cache marks": (
         {
             "system": [{"type": "text", "text": "s", "cache_control": MARK}],
             "tools": [{"name": "f", "cache_control": MARK}],
@@ -136,12 +136,12 @@ LESSONS = {
             "tool_choice": {"type": "none"},
         },
     ),
-    "code that waits on a machine that was never told": (
+    "code without its container": (
         {"messages": [{"role": "assistant", "content": [CODE, {**USE, **MADE}]}, GIVEN]},
         UNKNOWN_MACHINE,
         {"messages": [{"role": "assistant", "content": [USE]}, GIVEN]},
     ),
-    "pictures of results": (
+    "images in results": (
         {
             "messages": [
                 {
@@ -195,17 +195,17 @@ NO_LESSONS = {
         {"tool_choice": {"type": "auto"}},
         "Thinking may not be enabled when tool_choice forces tool use.",
     ),
-    "thinking that was not asked for": ({}, '"thinking.type.enabled" is not supported.'),
+    "thinking not requested": ({}, '"thinking.type.enabled" is not supported.'),
     "a budget that is too small": (
         {"thinking": manual(5)},
         "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024",
     ),
-    "thoughts that were not sent": ({"messages": [{"role": "user", "content": "Hi"}]}, BINDING),
-    "tools that are told": (
+    "thinking blocks not sent": ({"messages": [{"role": "user", "content": "Hi"}]}, BINDING),
+    "tools in the request": (
         {"tools": [], "messages": [{"role": "assistant", "content": [{"type": "tool_use", "name": "f"}]}]},
         "Requests which include `tool_use` or `tool_result` blocks must define tools",
     ),
-    "what is wanted already": ({"thinking": ADAPTIVE}, 'Use "thinking.type.adaptive".'),
+    "setting already in effect": ({"thinking": ADAPTIVE}, 'Use "thinking.type.adaptive".'),
 }
 
 
@@ -355,5 +355,5 @@ def test_refused_files_in_results_are_described_as_text(ask, text):
     ],
 )
 def test_code_with_a_container_or_result_is_preserved(body):
-    """Code is preserved if its container is named or its result is present; otherwise nothing is learned."""
+    """A body whose code has a container or a result, or that has no code, is not adjusted."""
     assert request_adjustments.adjustment_for(body, Rejected(UNKNOWN_MACHINE, status=400)) is None

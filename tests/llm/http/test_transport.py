@@ -62,7 +62,7 @@ ERRORS = {
         Unreachable,
         "503: 503 Busy. Try again later.$",
     ),
-    "500 without a word": (raw("", status=500, content_type="text/plain"), Unreachable, "no explanation was given"),
+    "500 without a body": (raw("", status=500, content_type="text/plain"), Unreachable, "no explanation was given"),
     "500 in broken JSON": (raw('{"error"', status=500, content_type="application/json"), Unreachable, "error"),
     "422 of FastAPI": (
         raw(
@@ -641,7 +641,7 @@ for _ in range(3):
 
 
 def client_ports(server):
-    """The ports of the clients that are connected to the server."""
+    """Return the ports of the clients that are connected to the server."""
     return {connection.getpeername()[1] for connection in list(server._connections)}
 
 

@@ -251,7 +251,7 @@ def test_unrelated_errors_are_raised(ask):
 @pytest.mark.for_each(
     ("schema", "settings"),
     [({"type": "array", "items": {"type": "integer"}}, {}), (SCHEMA, {"tool_choice": "none"})],
-    ids=["no object", "calls forbidden"],
+    ids=["not an object", "calls forbidden"],
 )
 def test_schema_that_no_call_can_return(ask, schema, settings):
     """A schema that is not an object, or `tool_choice="none"`, moves the schema to the instruction."""

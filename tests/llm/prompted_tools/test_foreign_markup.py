@@ -159,7 +159,7 @@ NO_CALLS = {
     "damaged markup": "<tool_call>get_weather<arg_key>city</arg_key>Paris</tool_call>",
     "damaged JSON": "<function=get_weather>{city</function>",
     "text after it": f"<tool_call>{JSON}</tool_call>\nThat is how it is called.",
-    "no object": "<¦tool▁call▁begin¦>get_weather<¦tool▁sep¦>[1]<¦tool▁call▁end¦>".replace("¦", "\uff5c"),
+    "not an object": "<¦tool▁call▁begin¦>get_weather<¦tool▁sep¦>[1]<¦tool▁call▁end¦>".replace("¦", "\uff5c"),
 }
 
 

@@ -19,7 +19,10 @@ SCHEMAS = {
         {"type": "integer", "description": "A number.", "minimum": 1, "maximum": 10},
         {"type": "integer", "description": "A number. (minimum: 1, maximum: 10)"},
     ),
-    "bounds without a word": ({"type": "string", "maxLength": 3}, {"type": "string", "description": "(maxLength: 3)"}),
+    "bounds without a description": (
+        {"type": "string", "maxLength": 3},
+        {"type": "string", "description": "(maxLength: 3)"},
+    ),
     "a default": (
         {"type": "boolean", "default": True, "title": "T"},
         {"type": "boolean", "title": "T", "description": "(default: True)"},

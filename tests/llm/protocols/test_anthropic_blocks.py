@@ -60,7 +60,7 @@ TURNS = {
             {"role": "assistant", "content": [text("I"), text("see")]},
         ],
     ),
-    "an order in the middle": (
+    "system message in the middle": (
         [UserMessage("Hi"), AssistantMessage("Ho"), SystemMessage("Be brief"), UserMessage("And?")],
         [
             {"role": "user", "content": [text("Hi")]},
@@ -68,7 +68,7 @@ TURNS = {
             {"role": "user", "content": [text("Be brief"), text("And?")]},
         ],
     ),
-    "an order alone": (
+    "only a system message": (
         [UserMessage("Hi"), AssistantMessage("Ho"), SystemMessage("Go on")],
         [
             {"role": "user", "content": [text("Hi")]},
@@ -162,8 +162,8 @@ RESULTS = {
     "text": ("sun", "sun", False),
     "nothing": ("", None, False),
     "a failure": (failure_content("f", "no"), failure_content("f", "no"), True),
-    "an error of its own": ('{"error": "no", "expression": "2+"}', '{"error": "no", "expression": "2+"}', False),
-    "no json": ('{"error": no', '{"error": no', False),
+    "error returned by the tool": ('{"error": "no", "expression": "2+"}', '{"error": "no", "expression": "2+"}', False),
+    "not JSON": ('{"error": no', '{"error": no', False),
 }
 
 

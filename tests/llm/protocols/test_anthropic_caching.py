@@ -37,7 +37,7 @@ PLACES = {
         {"instruction": "Be brief"},
         ["system", ("turn", 0), ("turn", 2)],
     ),
-    "a conversation without an order": (
+    "conversation without an instruction": (
         [UserMessage("Hi"), AssistantMessage("Ho"), UserMessage("And?")],
         {},
         [("turn", 0), ("turn", 2)],
@@ -47,7 +47,7 @@ PLACES = {
         {"tools": TOOLS, "instruction": "Be brief"},
         ["system", ("turn", 4), ("turn", 6)],
     ),
-    "marks that nobody wants": ([UserMessage("Hi"), CALL], {"tools": TOOLS, "cache_control": False}, []),
+    "disabled marks": ([UserMessage("Hi"), CALL], {"tools": TOOLS, "cache_control": False}, []),
     "marks by the server": ([UserMessage("Hi")], {"tools": TOOLS, "cache_control": {**MARK, "ttl": "1h"}}, ["top"]),
 }
 

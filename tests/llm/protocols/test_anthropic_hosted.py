@@ -48,7 +48,7 @@ def back(message, *later):
 # an answer with hosted tools; its text
 ANSWERS = {
     "a search": ([text("I look."), SEARCH, FOUND, text("Paris", citations=CITED), text(".")], "I look.\n\nParis."),
-    "a search without a word": ([SEARCH, FOUND, text("Paris")], "Paris"),
+    "search without text": ([SEARCH, FOUND, text("Paris")], "Paris"),
     "a shortened conversation": ([{"type": "compaction", "content": "They said Hi."}, text("Hello")], "Hello"),
     "an adviser": (
         [
@@ -59,8 +59,8 @@ ANSWERS = {
         ],
         "4",
     ),
-    "a tool of a later year": ([{"type": "a_new_tool_result", "of": [1, {"deep": None}]}, text("Hi")], "Hi"),
-    "thoughts in the text": ([text("<thinking>Hm</thinking>"), SEARCH, FOUND, text("Paris")], "Paris"),
+    "tool of a later version": ([{"type": "a_new_tool_result", "of": [1, {"deep": None}]}, text("Hi")], "Hi"),
+    "reasoning in the text": ([text("<thinking>Hm</thinking>"), SEARCH, FOUND, text("Paris")], "Paris"),
 }
 
 

@@ -172,7 +172,7 @@ def test_error_after_an_incomplete_answer_is_raised(reason, told, kind):
 
 
 def test_failure_after_the_end_is_raised():
-    """A final finish reason that reports a failure is raised as an error."""
+    """A finish reason `error` raises BadResponse, even after another finish reason."""
     reader = ChatReader()
     for reason in ("stop", "error"):
         list(reader.feed({"choices": [{"delta": {"content": "Hi"}, "finish_reason": reason}]}))

@@ -8,7 +8,7 @@ from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unau
 from agentkit.llm.protocols.error_mapping import cut_short, failure, json_object, not_compatible, raise_error_inside
 
 CHECK = "Check the base URL, the model's name and the settings."
-"""What is told where a server says nothing of what is wrong."""
+"""The advice for an error without a message of the server."""
 
 
 @pytest.mark.for_each(

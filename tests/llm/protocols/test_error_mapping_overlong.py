@@ -156,7 +156,7 @@ TOO_LONG = {
         4_096,
     ),
     "Groq": (400, error_body("Please reduce the length of the messages or completion.", **OPENAI), None),
-    "Groq, more than a minute may bring": (
+    "Groq, tokens per minute": (
         413,
         error_body(
             "Request too large for model `llama-3.3-70b-versatile` in organization `org_x` service tier `on_demand` on "
@@ -184,7 +184,7 @@ TOO_LONG = {
         ),
         131_072,
     ),
-    "OpenRouter, of the one behind it": (
+    "OpenRouter, upstream provider": (
         400,
         error_body(
             "Provider returned error",
@@ -290,7 +290,7 @@ TOO_LONG = {
     "Perplexity": (400, error_body("Conversation too long: 200000 tokens, maximum 127072"), 127_072),
     "NVIDIA": (400, error_body("Input length 5000 exceeds maximum allowed token size 4096"), 4_096),
     "a proxy": (413, "<html><title>413 Request Entity Too Large</title></html>", None),
-    "a proxy without a word": (413, "", None),
+    "proxy without a message": (413, "", None),
     "another server": (400, {"error": {"message": "Prompt exceeds maximum context length"}}, None),
 }
 

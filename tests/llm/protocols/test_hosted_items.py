@@ -46,10 +46,10 @@ DONE = {
         "action": {"type": "search", "query": "?"},
     },
     "code": {"type": "code_interpreter_call", "id": "i", "code": "1", "container_id": "c", "outputs": None},
-    "a picture": {"type": "image_generation_call", "id": "g", "result": "aGk=", "size": "1024x1024"},
+    "image": {"type": "image_generation_call", "id": "g", "result": "aGk=", "size": "1024x1024"},
     "a search in files": {"type": "file_search_call", "id": "s", "queries": ["?"], "results": None},
     "tools of a server": {"type": "mcp_list_tools", "id": "l", "server_label": "s", "tools": []},
-    "a call of one": {
+    "call of a server's tool": {
         "type": "mcp_call",
         "id": "n",
         "server_label": "s",
@@ -60,7 +60,7 @@ DONE = {
     "a search for tools": {"type": "tool_search_output", "id": "t", "execution": "server", "tools": [{"name": "f"}]},
     "a shortened conversation": {"type": "compaction", "id": "k", "encrypted_content": "x"},
     "a shell": {"type": "shell_call", "id": "h", "call_id": "h", "action": {"commands": ["ls"]}},
-    "a thing of a later year": {"type": "a_new_call", "id": "z", "of": [{"deep": None}]},
+    "item of a later version": {"type": "a_new_call", "id": "z", "of": [{"deep": None}]},
 }
 
 

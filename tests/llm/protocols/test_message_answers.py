@@ -45,7 +45,7 @@ REASONS = {
     "length": "length",
     "MAX_TOKENS": "length",
     "pause_turn": "length",
-    "a reason that nobody knows": "stop",
+    "unknown reason": "stop",
     None: "stop",
 }
 
@@ -74,7 +74,7 @@ FIGURES = {
     "null": ({"input_tokens": 7, "cache_read_input_tokens": None, "output_tokens": 3}, Usage(7, 3, requests=1)),
     "as text": ({"input_tokens": "7", "output_tokens": "3"}, Usage(7, 3, requests=1)),
     "none": ({}, Usage(requests=1, unreported=1)),
-    "of several trips": (
+    "several iterations": (
         {
             "input_tokens": 20,
             "output_tokens": 3,
@@ -86,7 +86,7 @@ FIGURES = {
         },
         Usage(170, 12, 50, requests=1),
     ),
-    "of no trips": ({"input_tokens": 7, "output_tokens": 3, "iterations": [None]}, Usage(7, 3, requests=1)),
+    "no iterations": ({"input_tokens": 7, "output_tokens": 3, "iterations": [None]}, Usage(7, 3, requests=1)),
 }
 
 
@@ -184,7 +184,7 @@ STREAMS = {
         "",
         [],
     ),
-    "thoughts in the text": (
+    "reasoning in the text": (
         [
             begin(0, text("<th")),
             piece(0, "text_delta", text="ink>Hm</think>\n\nH"),
@@ -199,7 +199,7 @@ STREAMS = {
         "H\n\ni",
         ['{"x": 1}'],
     ),
-    "no beginning of a block": (
+    "no start of a block": (
         [piece(0, "thinking_delta", thinking="Hm"), piece(1, "text_delta", text="Hi"), END],
         "Hi",
         [],
@@ -306,7 +306,7 @@ def test_stream_with_an_end_marker_is_complete():
 
 
 def test_completeness_of_an_answer():
-    """The last event completes the answer; nothing may be missing after a stop reason."""
+    """A stop reason marks an answer as answered, and the last event as complete."""
     reader = AnthropicMessages().reader()
     assert (reader.is_answered, reader.is_whole) == (False, False)
     tuple(reader.feed(END))

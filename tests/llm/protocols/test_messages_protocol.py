@@ -61,7 +61,7 @@ ASKING = {
         (Request([UserMessage("Hi")], "Be brief"), {"max_tokens": 9}),
         {"max_tokens": 9, "system": "Be brief", "messages": [{"role": "user", "content": [text("Hi")]}]},
     ),
-    "a picture and an address of one": (
+    "image and URL of an image": (
         ([UserMessage(("Look", Image(PIXEL), Image("https://x.example/a.png")))], {"max_tokens": 9}),
         {
             "max_tokens": 9,
@@ -96,7 +96,7 @@ ASKING = {
             ],
         },
     ),
-    "tools, of which one must be called": (
+    "tools with a required call": (
         (Request([UserMessage("Weather?")], "Be brief", (WEATHER,)), {"max_tokens": 9, "tool_choice": "weather"}),
         {
             "max_tokens": 9,
@@ -118,7 +118,7 @@ ASKING = {
             "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
         },
     ),
-    "calls and what came of them": (
+    "calls and results": (
         (
             [
                 UserMessage("Weather?"),

@@ -46,11 +46,11 @@ def test_channels_separate_reasoning_from_text(text, parts, size):
 
 CLOSED = {
     "on its line": ("I think.\n</think>\n\nHello", ("I think.", "Hello")),
-    "amid the text": ("I think.</think>Hello", ("I think.", "Hello")),
+    "within the text": ("I think.</think>Hello", ("I think.", "Hello")),
     "without an answer": ("I think.</think>", ("I think.", "")),
     "in brackets": ("I think.[/THINK]Hello", ("I think.", "Hello")),
     "at the start": ("</think>\nHello", ("", "Hello")),
-    "opened, too": ("<think>I think.</think>Hello", None),
+    "opened as well": ("<think>I think.</think>Hello", None),
     "mentioned": ("Use </think> to close it.", None),
     "in code": ("`</think>` closes it.", None),
     "in a code block": ("```\n</think>\n```", None),

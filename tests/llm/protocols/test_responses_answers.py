@@ -46,8 +46,8 @@ CALLS = [("f", ONE["arguments"]), ("g", TWO["arguments"])]
 ALIKE = [each for item in (THOUGHT, TEXT, ONE, TWO) for each in (begin(item), end(item))]
 
 STREAMS = {
-    "all at one place": ([*ALIKE, END], ("Hi", "Hm", CALLS)),
-    "all at no place": ([{**each, "output_index": None} for each in ALIKE] + [END], ("Hi", "Hm", CALLS)),
+    "all at one index": ([*ALIKE, END], ("Hi", "Hm", CALLS)),
+    "all without an index": ([{**each, "output_index": None} for each in ALIKE] + [END], ("Hi", "Hm", CALLS)),
     "texts that only end": (
         [
             event("reasoning_text.done", 0, content_index=0, text="Hm"),
@@ -71,7 +71,7 @@ STREAMS = {
     ),
     "a part that only ends": ([event("content_part.done", part=TEXT["content"][0]), END], ("Hi", "", [])),
     "a part of another kind": ([event("content_part.done", part={"type": "x", "text": "?"}), END], ("", "", [])),
-    "pieces of thoughts, and no item": ([event("reasoning_text.delta", delta="Hm"), END], ("", "Hm", [])),
+    "reasoning deltas without an item": ([event("reasoning_text.delta", delta="Hm"), END], ("", "Hm", [])),
     "a call that only begins": ([event("output_item.added", item=ONE), END], ("", "", CALLS[:1])),
     "calls without a beginning": (
         [
@@ -82,7 +82,7 @@ STREAMS = {
         ("", "", CALLS),
     ),
     "calls that only end": ([end(ONE, 0), end(TWO, 1), END], ("", "", CALLS)),
-    "arguments of ids that nobody knows": (
+    "arguments of unknown ids": (
         [
             {**begin(ONE), "output_index": None},
             {"type": "response.function_call_arguments.delta", "item_id": "x", "delta": ONE["arguments"]},
@@ -99,11 +99,11 @@ STREAMS = {
         + [END],
         ("", "Hm", CALLS),
     ),
-    "thoughts in the text": (
+    "reasoning in the text": (
         [*(event("output_text.delta", delta=content_of) for content_of in ("<think>H", "m</th", "ink>\n", "Hi")), END],
         ("Hi", "Hm", []),
     ),
-    "whole, under no name": ([{"output": [THOUGHT, TEXT, ONE]}], ("Hi", "Hm", CALLS[:1])),
+    "complete text without a name": ([{"output": [THOUGHT, TEXT, ONE]}], ("Hi", "Hm", CALLS[:1])),
 }
 
 

@@ -145,7 +145,7 @@ def test_answers_of_other_servers_are_parsed():
 
 FAILURES = {
     "no output": ({}, BadResponse, "no output"),
-    "output of no shape": ({"output": "Hi"}, BadResponse, "no output"),
+    "malformed output": ({"output": "Hi"}, BadResponse, "no output"),
     "error": ({"error": {"code": "server_error", "message": "Boom"}, "output": []}, Unreachable, "Boom"),
     "failed": (
         {"status": "failed", "error": {"code": "rate_limit_exceeded", "message": "Boom"}, "output": []},

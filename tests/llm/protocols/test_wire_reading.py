@@ -8,7 +8,11 @@ from hypothesis import strategies as st
 
 from agentkit.errors import BadResponse
 from agentkit.llm.protocols import parsing
-from agentkit.usage import Usage
+from agentkit.llm.protocols.anthropic import AnthropicReader
+from agentkit.llm.protocols.chat_completions import ChatReader
+from agentkit.llm.protocols.gemini import GeminiReader
+from agentkit.llm.protocols.responses import ResponsesReader
+from agentkit.usage import Usage, unreported
 
 NAMES, DETAILS = ("in", "out"), ("in_details", "out_details")
 
@@ -197,6 +201,40 @@ def test_token_counts_become_usage(figures, usage):
 def test_usage_includes_tokens_that_are_not_itemized(figures, usage):
     """Tokens of the total that are not itemized count as output, and cached tokens count as input."""
     assert parsing.usage_of(figures, NAMES, DETAILS) == usage
+
+
+@pytest.mark.for_each(
+    ("reader", "begin", "counted"),
+    [
+        (
+            ChatReader,
+            {"choices": [{"index": 0, "delta": {"content": "Hi"}}]},
+            {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}},
+        ),
+        (
+            ResponsesReader,
+            {"type": "response.output_text.delta", "delta": "Hi"},
+            {"type": "response.completed", "response": {"usage": {"input_tokens": 7, "output_tokens": 2}}},
+        ),
+        (
+            AnthropicReader,
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "Hi"}},
+            {"type": "message_delta", "delta": {}, "usage": {"input_tokens": 7, "output_tokens": 2}},
+        ),
+        (
+            GeminiReader,
+            {"candidates": [{"content": {"parts": [{"text": "Hi"}]}}]},
+            {"usageMetadata": {"promptTokenCount": 7, "candidatesTokenCount": 2}},
+        ),
+    ],
+)
+def test_token_counts_of_an_incomplete_stream(reader, begin, counted):
+    """A reader reports the token counts that have arrived: at first none, which is an unreported request."""
+    reading = reader()
+    list(reading.feed(begin))
+    assert reading.usage == unreported(1)
+    list(reading.feed(counted))
+    assert reading.usage == Usage(7, 2, requests=1)
 
 
 def test_reasoning_is_parsed_from_parts():

@@ -85,7 +85,7 @@ def test_agentkit_model_applies_to_services():
 # the provider and other arguments; its URL, its protocol and the header of its key
 MESSAGES = {
     "anthropic itself": ("anthropic", {}, "https://api.anthropic.com/v1", "messages", "x-api-key"),
-    "anthropic, as its own package writes it": (
+    "anthropic, as in its package": (
         "anthropic",
         {"ANTHROPIC_BASE_URL": "https://api.anthropic.com"},
         "https://api.anthropic.com/v1",
@@ -99,7 +99,7 @@ MESSAGES = {
         "messages",
         "x-api-key",
     ),
-    "an address that was pasted": (
+    "pasted URL": (
         "anthropic",
         {"base_url=": "http://own.example/v1/messages"},
         "http://own.example/v1",

@@ -368,7 +368,7 @@ def test_write_outside_workspace_counts_as_egress():
     ],
 )
 def test_files_that_a_command_runs_are_its_scripts(command, scripts):
-    """The scripts of a command are the files that it runs; a name that a loop makes is the pattern of all its names."""
+    """The scripts of a command are the files that it runs; a name from a loop is the pattern of all its names."""
     found = examine_command(command, workspace="/workspace").scripts
     assert found == {f"/workspace/{name}" for name in scripts}
 

@@ -118,7 +118,7 @@ def test_row_that_is_too_long_is_rejected():
 
 def test_too_many_long_ranges_are_rejected():
     """Ranges that expand to too many messages in total raise a SessionError."""
-    numbered = NumberedMessages(most_in_all=1_000)
+    numbered = NumberedMessages(max_in_all=1_000)
     numbered.row([{"number": number, "text": "a"} for number in range(1, 101)])
     assert len([numbered.row(["1-100"]) for _ in range(9)]) == 9
     with pytest.raises(SessionError, match="too many messages"):

@@ -65,7 +65,7 @@ def fits(recorded, asked):
         ),
         request(output_schema=OutputSchema("another_name", {"type": "integer"}, strict=True)),
     ],
-    ids=["descriptions", "model", "call ids", "the provider's own", "schema's name"],
+    ids=["descriptions", "model", "call ids", "provider data", "schema's name"],
 )
 def test_ignored_differences(same):
     """Tool descriptions, the model's name, ids and provider data do not affect matching."""

@@ -367,7 +367,7 @@ def test_creation_waits_for_a_locked_file(path, lock):
 def statements_of(store):
     """Return the statements that the store executes from now on."""
     executed = []
-    with store._file.using() as connection:
+    with store._file.connection() as connection:
         connection.set_trace_callback(executed.append)
     return executed
 
@@ -413,7 +413,7 @@ def test_files_used_longest_ago_are_closed(tmp_path):
 def test_file_in_use_is_not_closed(tmp_path):
     """A file that another thread is using is not closed."""
     busy = DatabaseFile(str(tmp_path / "busy.db"), DatabaseFormat("notes", 7, 1, ("CREATE TABLE notes (text)",)), 1.0)
-    with busy.using() as connection, ThreadPoolExecutor(1) as threads:
+    with busy.connection() as connection, ThreadPoolExecutor(1) as threads:
         threads.submit(busy.close_if_idle).result()
         assert connection.execute("SELECT COUNT(*) FROM notes").fetchone() == (0,)
     busy.close_if_idle()

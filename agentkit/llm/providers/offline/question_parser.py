@@ -29,7 +29,7 @@ from agentkit.llm.providers.offline.lexicon import (
     vocabulary,
     words,
 )
-from agentkit.tooling.output_types import closing
+from agentkit.tooling.output_types import closing_bracket
 
 
 class Shape(StrEnum):
@@ -231,7 +231,7 @@ def _json_at(text: str, start: int) -> Span | None:
     except (ValueError, RecursionError):
         if not _JSON_START.match(text, start):
             return None
-        closed = closing(text, start)
+        closed = closing_bracket(text, start)
         end = closed or len(text)
         return Span(Shape.JSON, text[start:end], start, end, sure=closed is not None)
     return Span(Shape.JSON, text[start:end], start, end)

@@ -202,7 +202,7 @@ def test_several_requests_in_one_question(model, question, calls):
         ("cách đây 2 tuần là ngày nào", "Saturday, 2026-11-14"),
     ],
 )
-def test_a_day_is_counted_from_the_current_date(model, question, day):
+def test_day_is_counted_from_the_current_date(model, question, day):
     """A day that is stated relative to today is counted from the date that the tool returns."""
     (made,) = ask(model, question).tool_calls
     today = ToolMessage(made.id, made.name, json.dumps({"date": "2026-11-28", "weekday": "Saturday"}))
@@ -210,7 +210,7 @@ def test_a_day_is_counted_from_the_current_date(model, question, day):
     assert model.complete(Request(asked, tools=SPECS)).text == day
 
 
-def test_no_day_is_counted_without_a_date(model):
+def test_day_is_not_counted_without_a_date(model):
     """A result without a date, and a day outside the calendar, are reported as such."""
     call = ToolCall("1", "get_current_datetime", "{}")
     for question, content in (
@@ -232,13 +232,13 @@ def test_no_day_is_counted_without_a_date(model):
         ("how many kg in 3 miles", "'miles' cannot be converted to 'kg', which measures something else."),
     ],
 )
-def test_an_impossible_conversion_is_refused_with_its_reason(model, question, reason):
+def test_impossible_conversion_is_rejected_with_its_reason(model, question, reason):
     """Units that are ambiguous or measure different things are not converted, nor sent to a search."""
     response = ask(model, question)
     assert (response.tool_calls, response.text) == ((), reason)
 
 
-def test_a_conversion_is_never_a_web_search(model):
+def test_conversion_is_not_sent_to_a_web_search(model):
     """Without a calculator, a quantity to convert is not sent to a web search."""
     specs = tuple(spec for spec in SPECS if spec.name in ("web_search", "wikipedia"))
     response = model.complete(Request([UserMessage("how many bytes are in 3 MB")], tools=specs))
@@ -260,7 +260,7 @@ def test_a_conversion_is_never_a_web_search(model):
     ],
 )
 def test_similar_questions_are_not_calculated(question):
-    """A question that only resembles a conversion, a day or a command is left to the engine or refused."""
+    """A question that only resembles a conversion, a day or a command is left to the engine or rejected."""
     asked = Question(spelled_out(times_apart(question)), orders=True)
     assert not asked.of(Shape.ORDER)
     assert not [

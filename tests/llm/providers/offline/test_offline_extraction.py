@@ -182,8 +182,8 @@ def test_non_object_schema_is_wrapped_in_a_field():
 
 
 @pytest.mark.parametrize("said", [{}, {"function_calls": [], "suppressed_calls": []}, {"function_calls": [{}]}])
-def test_empty_answer_is_accepted(said):
-    """An empty answer of the engine is accepted for a schema without required fields."""
+def test_empty_answer_is_none(said):
+    """An empty answer of the engine is read as None."""
     assert ExtractionForm(SALE).read(said) is None
 
 

@@ -46,6 +46,6 @@ def test_quoted_name_matches_a_word_with_the_same_stem(name, text, expected):
         ("Paris", "One of 'Rome', 'Paris'.", False),
     ],
 )
-def test_text_must_have_the_parts_of_the_example(text, description, expected):
-    """A quoted example of two parts requires two parts."""
+def test_text_that_lacks_a_part_of_the_example(text, description, expected):
+    """A text lacks a part if a quoted example in the description has more parts."""
     assert lacks_part(text, {"description": description}) is expected

@@ -51,8 +51,8 @@ def test_async_login_function(protected, protecting):
     """The login function may be asynchronous."""
 
     async def ask(address):
-        protecting.led_to(address)  # opened without following the redirect
-        return protecting.led_to(address)
+        protecting.redirect_of(address)  # opened without following the redirect
+        return protecting.redirect_of(address)
 
     with MCPServer(protected[0], "far", login=ask) as server:
         assert len(server.definitions) == 2
@@ -255,7 +255,7 @@ def test_invalid_pasted_address(protected, said):
 
 def test_custom_redirect_uri(protected, protecting):
     """A program may use its own redirect page and return the address that was called."""
-    terms = Login(protecting.led_to, redirect_uri="https://app.example.com/back")
+    terms = Login(protecting.redirect_of, redirect_uri="https://app.example.com/back")
     with MCPServer(protected[0], "far", login=terms) as server:
         assert len(server.definitions) == 2
 

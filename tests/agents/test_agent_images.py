@@ -211,7 +211,7 @@ def test_images_with_text_based_tool_calling():
 FLAWED = {
     "too long": (Image.read(PNG + bytes(3_750_000)), "[image/png, 3.8 MB: not shown, it has more than 3.75 MB"),
     "another type": (Image("data:image/svg+xml;base64,PHN2Zy8+"), "models read PNG, JPEG, GIF and WebP"),
-    "no base64": (Image("data:image/png;base64,iVBOR*"), "its data is not valid base64"),
+    "not base64": (Image("data:image/png;base64,iVBOR*"), "its data is not valid base64"),
     "plain data": (Image("data:image/svg+xml,<svg/>"), "must begin with https:, or be a data: URL in base64"),
     "a file": (Image("file:///etc/passwd"), "must begin with https:, or be a data: URL in base64"),
     "too many": ([PICTURE] * 21, "[image/png, 72 bytes: not shown, more than 20 were returned]"),

@@ -92,7 +92,7 @@ def test_program_may_request_other_scopes(granting, stack, authority):
 
 
 def test_secret_is_sent_to_its_issuer_only(granting, stack):
-    """A secret is not sent to a server with another issuer, or to a redirect."""
+    """A secret is not sent to a server that uses another issuer."""
     url, _, shown = granting(stack)
     terms = ClientCredentials("us", SECRET, "https://login.example.com")
     with (
