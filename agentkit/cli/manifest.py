@@ -133,6 +133,6 @@ class _ImportRecording(Recording):
 
 def _delegates(agent: Agent[Any]) -> list[Any]:
     """The agents that an agent can delegate to or hand off to."""
-    from agentkit.manifest.build import tools_of, worker_of
+    from agentkit.manifest.build import all_tools_of, tool_agent
 
-    return [*agent.handoffs, *(worker_of(tool) for _, tool in tools_of(agent))]
+    return [*agent.handoffs, *(tool_agent(tool) for _, tool in all_tools_of(agent))]

@@ -662,7 +662,7 @@ def load_settings(
     settings += [_merge_tables(key, layers) for key in _MERGED_KEYS]
     settings += [_first(key, layers) for key in KEYS if key not in (*_ENDPOINT_KEYS, *_MERGED_KEYS, "limits")]
     values = {each.key: each for each in settings}
-    if CODE in values["tools"].value and "made" not in more:
+    if CODE in values["tools"].value and "program_agent" not in more:
         more["project"], unread = _coding_project(values)
         notes += unread
     return Settings(values, (*notes, *_offline_warnings(values, agent_file)), **more)
@@ -701,13 +701,13 @@ def _agent_file_layer(path: Path) -> tuple[Layer, dict[str, Any]]:
 
     if is_program(path):
         made = agent_from_program(str(path))
-        return Layer(str(path), _agent_values(made)), {"name": made.name, "made": made}
+        return Layer(str(path), _agent_values(made)), {"name": made.name, "program_agent": made}
     parsed_file = read_manifesto(path)
     if parsed_file.tool_calling is not None:  # its tools have other names
         from agentkit.agents.agent import Agent
 
         made = Agent.from_file(path)
-        return Layer(str(path), _agent_values(made)), {"name": made.name, "made": made}
+        return Layer(str(path), _agent_values(made)), {"name": made.name, "program_agent": made}
     data: dict[str, Any] = {"instruction": parsed_file.instruction, "tools": parsed_file.tools.names}
     data |= {key: getattr(parsed_file, key) for key in ("model", "safety") if getattr(parsed_file, key) is not None}
     data["limits"] = _changed_limits(parsed_file.limits or Limits())
