@@ -186,7 +186,7 @@ class OfflineModel:
         asks = not (question.small or question.negated or question.is_private or only_states(text))
         offered = offers(question, tools) if asks else []
         refusal = refused_conversion(text) if reckons else ""
-        if only_converts(text):  # a web search is no way to convert a quantity
+        if only_converts(text):  # a web search cannot convert a quantity
             offered = [offer for offer in offered if TextKind.QUERY not in offer.kinds.values()]
         if not offered or refusal:
             return _Answer(refusal or _unable(question, tools))
@@ -268,7 +268,7 @@ def _calls_by_rules(question: Question, offered: Sequence[Offer]) -> tuple[Propo
 
 
 def _today(text: str, tools: Sequence[ToolSpec]) -> tuple[ProposedCall, ...]:
-    """A call of the only tool that tells the current date, for a question about a day that is counted from today."""
+    """A call of the only tool that returns the current date, for a question about a day that is counted from today."""
     able = [spec for spec in tools if "current" in spec.name and "date" in spec.name and not _required(spec)]
     zones = [zone for zone in zones_in(text) if able and TextKind.ZONE in kinds_of(able[0]).values()]
     if len(able) != 1 or len(zones) > 1:
